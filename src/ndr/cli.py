@@ -1,1 +1,64 @@
-"""The command `ndr`."""
+"""The command `ndr`: finds the room of a command, imports only that room, and turns refusals into one sentence.
+
+Every command is a plain function whose typed signature is its command line (tyro) and whose docstring is its help.
+"""
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from ndr import __version__
+from ndr.errors import Refusal, nearest
+
+# name: (module, functions by subcommand or one function, what it does)
+COMMANDS: dict[str, tuple[str, str | tuple[str, ...], str]] = {
+    "data": ("ndr.data.commands", ("make", "show", "stats", "export"), "make, look at and export the splits of a task"),
+}
+
+EXAMPLES = """examples:
+  ndr data show listops --split test
+"""
+
+
+def usage() -> str:
+    width = max(len(name) for name in COMMANDS)
+    rows = "\n".join(f"  {name:<{width}}  {what}" for name, (_, _, what) in COMMANDS.items())
+    return f"usage: ndr COMMAND [options]   (ndr COMMAND --help says more)\n\n{rows}\n\n{EXAMPLES}"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command; exit 0 when done, 1 when part of the input was bad, 2 when nothing could be done."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if not words or words[0] in ("-h", "--help"):
+        print(usage())
+        raise SystemExit(0 if words else 2)
+    if words[0] in ("-V", "--version"):
+        print(f"ndr {__version__}")
+        return
+    try:
+        run(words[0], words[1:])
+    except Refusal as refusal:
+        print(f"ndr: {refusal}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except BrokenPipeError:
+        # The reader (head, less) has gone: nothing is left to say, and Python must not try again at exit.
+        sys.stderr.close()
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        print("ndr: interrupted", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def run(name: str, words: list[str]) -> None:
+    if name not in COMMANDS:
+        raise Refusal(f'there is no command "{name}"{nearest(name, COMMANDS)}; ndr --help lists them')
+    import tyro
+
+    module, functions, _ = COMMANDS[name]
+    if isinstance(functions, str):
+        tyro.cli(getattr(import_module(module), functions), prog=f"ndr {name}", args=words)
+        return
+    room = import_module(module)
+    subcommands: dict[str, Callable[..., Any]] = {each: getattr(room, each) for each in functions}
+    tyro.extras.subcommand_cli_from_dict(subcommands, prog=f"ndr {name}", args=words)

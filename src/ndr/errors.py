@@ -1,0 +1,24 @@
+"""What is raised when a person, not the program, has to mend something."""
+
+import difflib
+from collections.abc import Iterable
+from importlib import import_module
+from types import ModuleType
+
+
+class Refusal(ValueError):
+    """Input that cannot be used. Its text is one sentence that says what to do; the command line prints it and exits with 2."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A hint such as ` (did you mean "steps"?)`, or nothing when no known word is close."""
+    matches = difflib.get_close_matches(word, list(known), n=1)
+    return f' (did you mean "{matches[0]}"?)' if matches else ""
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import an optional dependency, or say which install brings it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise Refusal(f"this needs {error.name}; install it with: pip install 'ndr[{extra}]'") from error
