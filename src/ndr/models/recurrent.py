@@ -1,0 +1,75 @@
+"""LSTM baselines, in one direction or in both."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from ndr.models.network import Network
+from ndr.models.settings import RecurrentSettings
+
+
+class Recurrent(Network):
+    """Reads the tokens and E. One direction answers from the last token's output, two from their final states."""
+
+    settings: RecurrentSettings
+    KIND = "recurrent"
+
+    def __init__(self, settings: RecurrentSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        self.embedding = nn.Embedding(len(settings.tokens) + 1, settings.embedding)
+        directions = 2 if settings.bidirectional else 1
+        self.lstm = nn.LSTM(
+            settings.embedding,
+            settings.hidden // directions,
+            settings.layers,
+            batch_first=True,
+            bidirectional=settings.bidirectional,
+            # Between layers; torch warns when there is nothing between.
+            dropout=settings.dropout if settings.layers > 1 else 0.0,
+        )
+        self.dropout = nn.Dropout(settings.dropout)
+        self.output = nn.Linear(settings.hidden, len(settings.answers))
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "batch column"],
+        lengths: Int[Tensor, " batch"] | None = None,
+        *,
+        steps: int | None = None,
+    ) -> Float[Tensor, "batch class"]:
+        check_no_steps(steps)
+        if lengths is None:
+            lengths = torch.full_like(tokens[:, 0], tokens.shape[1])
+        embedded = self.dropout(self.embedding(append_end(tokens, lengths, len(self.settings.tokens))))
+        packed = pack_padded_sequence(embedded, lengths.cpu() + 1, batch_first=True, enforce_sorted=False)
+        outputs, (final, _) = self.lstm(packed)
+        if self.settings.bidirectional:
+            return self.output(self.final_states(final))
+        padded, _ = pad_packed_sequence(outputs, batch_first=True)
+        return self.output(at_last_token(padded, lengths))
+
+    def final_states(
+        self, final: Float[Tensor, "layer_and_direction batch part"]
+    ) -> Float[Tensor, "batch hidden"]:
+        """Forward and backward state of the last layer; or the two that the paper's runs took."""
+        if self.settings.readout == "paper":
+            # They read torch's [layer, direction] as [direction, layer].
+            swapped = final.unflatten(0, (2, self.settings.layers))
+            return torch.cat([swapped[0, -1], swapped[1, -1]], dim=-1)
+        return torch.cat([final[-2], final[-1]], dim=-1)
+
+
+def append_end(tokens: Tensor, lengths: Tensor, end: int) -> Int[Tensor, "batch column_and_end"]:
+    room = torch.cat([tokens, torch.zeros_like(tokens[:, :1])], dim=1)
+    return room.scatter(1, lengths[:, None], end)
+
+
+def at_last_token(outputs: Float[Tensor, "batch column width"], lengths: Int[Tensor, " batch"]) -> Tensor:
+    return outputs[torch.arange(outputs.shape[0], device=outputs.device), lengths - 1]
+
+
+def check_no_steps(steps: int | None) -> None:
+    if steps is not None:
+        raise ValueError("a recurrent network takes one step per token: steps cannot be chosen")

@@ -1,0 +1,143 @@
+"""What a network is made of, as small frozen records that travel as JSON inside its checkpoint.
+
+Each part of a layer has a record of its own, so a record can only hold settings that its part understands.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Settings(BaseModel):
+    """Frozen, typed; an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Rate = Annotated[float, Field(ge=0, lt=1)]
+Size = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class Geometric(Settings):
+    """Read from the closest match."""
+
+    kind: Literal["geometric"] = "geometric"
+    heads: Size = 1
+    dropout: Rate = 0.1
+    """of the keys"""
+    normalise: bool = False
+    """rescale the weights of each target to sum to 1"""
+    directional: bool = True
+    """tell left from right (Eq. 9)"""
+
+
+class Relative(Settings):
+    """Softmax over content and offset."""
+
+    kind: Literal["relative"] = "relative"
+    heads: Size = 1
+    dropout: Rate = 0.0
+
+
+class AbsoluteRelative(Settings):
+    """Softmax over content and a gated mix of offset and position."""
+
+    kind: Literal["absolute-relative"] = "absolute-relative"
+    heads: Size = 1
+    dropout: Rate = 0.0
+
+
+class Absolute(Settings):
+    """Softmax over content; a sinusoid is added to the embedding."""
+
+    kind: Literal["absolute"] = "absolute"
+    heads: Size = 1
+
+
+class CopyGated(Settings):
+    """Copy a column unless its gate opens."""
+
+    kind: Literal["copy-gate"] = "copy-gate"
+    hidden: Size = 512
+    dropout: Rate = 0.0
+    gate_dropout: Rate = 0.0
+    candidate: Literal["layer-norm", "tanh"] = "layer-norm"
+    squash: Literal["sigmoid", "crisp"] = "sigmoid"
+    """crisp: a stretched sigmoid cut at exactly 0 and exactly 1"""
+    bias: float = -3.0
+
+
+class Residual(Settings):
+    """Add to a column, then normalise."""
+
+    kind: Literal["residual"] = "residual"
+    hidden: Size = 256
+    dropout: Rate = 0.0
+
+
+class Texts(Settings):
+    """What every network must know about its task to read text and answer in text."""
+
+    task: str | None = None
+    """the name of the task the network was made for"""
+    tokens: tuple[str, ...]
+    answers: tuple[str, ...]
+
+
+class RouterSettings(Texts):
+    """An encoder: embedding, one layer applied for a number of steps, readout from one column."""
+
+    kind: Literal["router"] = "router"
+    width: Size = 256
+    steps: Size = 14
+    test_steps: Size | None = None
+    """steps outside training; the same as in training when left out"""
+    attention: Annotated[Geometric | Relative | AbsoluteRelative | Absolute, Field(discriminator="kind")] = (
+        Geometric()
+    )
+    update: Annotated[CopyGated | Residual, Field(discriminator="kind")] = CopyGated()
+    halting: Literal["A", "U"] | None = None
+    """adaptive computation time, in Graves's variant (A) or that of Universal Transformers (U)"""
+    readout: Literal["first", "last"] = "last"
+    embedding: Literal["normal", "kaiming", "xavier"] = "normal"
+    """how the embedding is drawn"""
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> "RouterSettings":
+        if self.width % self.attention.heads:
+            raise ValueError(f"width {self.width} cannot be split into {self.attention.heads} heads")
+        return self
+
+
+class RecurrentSettings(Texts):
+    """An LSTM over the tokens, in one direction or in both."""
+
+    kind: Literal["recurrent"] = "recurrent"
+    hidden: Size = 200
+    """over both directions together"""
+    layers: Size = 1
+    embedding: Size = 16
+    bidirectional: bool = False
+    dropout: Rate = 0.5
+    readout: Literal["both-ends", "paper"] = "both-ends"
+    """paper: of several bidirectional layers, take the states that the paper's runs took"""
+
+    @model_validator(mode="after")
+    def _even(self) -> "RecurrentSettings":
+        if self.bidirectional and self.hidden % 2:
+            raise ValueError(f"hidden must be even to be shared by two directions, not {self.hidden}")
+        return self
+
+
+class DNCSettings(Texts):
+    """A differentiable neural computer: an LSTM controller beside an addressable memory."""
+
+    kind: Literal["dnc"] = "dnc"
+    hidden: Size = 200
+    embedding: Size = 16
+    cells: Size = 21
+    reads: Size = 4
+    dropout: Rate = 0.5
+
+
+ModelSettings = Annotated[RouterSettings | RecurrentSettings | DNCSettings, Field(discriminator="kind")]

@@ -1,0 +1,17 @@
+"""How a gate's logits become a number between closed (0) and open (1)."""
+
+import torch
+from torch import Tensor, nn
+
+
+class CrispSigmoid(nn.Module):
+    """A sigmoid stretched beyond [0, 1] and cut off there, so that a gate can be exactly closed or exactly open."""
+
+    def __init__(self, stretch: float = 0.1) -> None:
+        super().__init__()
+        if stretch <= 0:
+            raise ValueError(f"stretch must be positive, not {stretch}: at 0 this is an ordinary sigmoid")
+        self.stretch = stretch
+
+    def forward(self, logits: Tensor) -> Tensor:
+        return torch.clamp((1 + 2 * self.stretch) * logits.sigmoid() - self.stretch, 0.0, 1.0)
