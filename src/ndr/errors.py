@@ -7,7 +7,7 @@ from types import ModuleType
 
 
 class Refusal(ValueError):
-    """Input that cannot be used. Its text is one sentence that says what to do; the command line prints it and exits with 2."""
+    """Input that cannot be used; the text is one sentence that says what to do. Commands print it and exit with 2."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from ndr.models.network import Network
+from ndr.models.network import Network, json_coders
 from ndr.models.recurrent import append_end, at_last_token, check_no_steps
 from ndr.models.settings import DNCSettings
 
@@ -45,7 +45,7 @@ class Control(NamedTuple):
     """exponents of the forward and the backward distribution"""
 
 
-class DNC(Network):
+class DNC(Network, coders=json_coders(DNCSettings)):
     """An LSTM controller that writes to and reads from a memory of cells at every token."""
 
     settings: DNCSettings
@@ -100,7 +100,8 @@ class DNC(Network):
             memory = step(memory, self.ask(hidden))
             outputs.append(self.from_controller(hidden) + self.from_words(memory.words.flatten(1)))
         # The network runs on over E and padding, but the answer is taken at the last real token.
-        return self.output(at_last_token(torch.stack(outputs, dim=1), lengths))
+        logits: Tensor = self.output(at_last_token(torch.stack(outputs, dim=1), lengths))
+        return logits
 
     def blank(self, batch: int, like: Tensor) -> Memory:
         cells, reads, word = self.settings.cells, self.settings.reads, self.settings.hidden
@@ -149,11 +150,7 @@ def step(memory: Memory, control: Control) -> Memory:
     forward = sharpen(torch.einsum("bij,brj->bri", links, memory.read), control.sharpness[..., 0])
     backward = sharpen(torch.einsum("bij,bri->brj", links, memory.read), control.sharpness[..., 1])
     looked_up = address(content, control.read_keys, control.read_strengths)
-    read = (
-        control.modes[..., 0:1] * backward
-        + control.modes[..., 1:2] * looked_up
-        + control.modes[..., 2:3] * forward
-    )
+    read = control.modes[..., 0:1] * backward + control.modes[..., 1:2] * looked_up + control.modes[..., 2:3] * forward
     return Memory(content, usage, write, precedence, links, read, read @ content)
 
 
@@ -165,7 +162,8 @@ def address(
     """Softmax over the cosine between each key and each cell."""
     norms = content.norm(dim=-1)[:, None, :] * keys.norm(dim=-1)[..., None]
     cosine = keys @ content.transpose(-1, -2) / (norms + EPSILON)
-    return (strengths[..., None] * cosine).softmax(-1)
+    weights: Tensor = (strengths[..., None] * cosine).softmax(-1)
+    return weights
 
 
 def allocation(usage: Float[Tensor, "batch cell"]) -> Float[Tensor, "batch cell"]:

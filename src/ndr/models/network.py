@@ -2,7 +2,7 @@
 
 import json
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +12,8 @@ import torch
 from huggingface_hub import PyTorchModelHubMixin
 from jaxtyping import Float, Int
 from pydantic import TypeAdapter, ValidationError
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from ndr.data.vocabulary import Vocabulary
@@ -27,19 +28,12 @@ CLASSES = {
 }
 
 
-class Network(
-    nn.Module,
-    PyTorchModelHubMixin,
-    library_name="ndr",
-    tags=["neural-data-router", "systematic-generalization"],
-    coders={
-        settings: (
-            lambda value: value.model_dump(mode="json"),
-            lambda data, kind=settings: kind.model_validate(data),
-        )
-        for settings in (RouterSettings, RecurrentSettings, DNCSettings)
-    },
-):
+def json_coders(settings: type[Texts]) -> dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]]:
+    """How huggingface_hub writes a network's settings into config.json and reads them back."""
+    return {settings: (lambda value: value.model_dump(mode="json"), settings.model_validate)}
+
+
+class Network(nn.Module, PyTorchModelHubMixin, library_name="ndr", tags=["systematic-generalization"]):
     """A network over token ids [batch, column], without begin and end tokens: each network adds what it needs.
 
     `lengths` says how many ids of each row are real; without it all are.
@@ -73,9 +67,7 @@ class Network(
         if not encoded:
             return []
         lengths = torch.tensor([len(ids) for ids in encoded])
-        tokens = nn.utils.rnn.pad_sequence(
-            [torch.tensor(ids, dtype=torch.long) for ids in encoded], batch_first=True
-        )
+        tokens = nn.utils.rnn.pad_sequence([torch.tensor(ids, dtype=torch.long) for ids in encoded], batch_first=True)
         with evaluating(self):
             logits = self(tokens.to(self.device), lengths.to(self.device), steps=steps)
         return [self.settings.answers[index] for index in logits.argmax(-1).tolist()]
@@ -84,20 +76,32 @@ class Network(
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Self:
         """Load a folder written by `save_pretrained`, or a router shipped with the package by its name."""
         folder = find(pretrained_model_name_or_path)
-        if folder.is_dir():
-            kind = read_settings(folder).kind
-            if cls is not Network and kind != cls.KIND:
-                right = ".".join(CLASSES[kind])
-                raise Refusal(
-                    f'{folder} holds a network of kind "{kind}", not "{cls.KIND}"; load it with {right} or ndr.models.load'
-                )
+        if not folder.is_dir():
+            hosted: Self = super().from_pretrained(str(pretrained_model_name_or_path), **options)
+            return hosted
+        settings = read_settings(folder)
+        if settings.kind != cls.KIND:
+            raise Refusal(f'{folder} holds a network of kind "{settings.kind}", not "{cls.KIND}"; use ndr.models.load')
+        return cls.from_weights(settings, folder / "model.safetensors")
+
+    @classmethod
+    def from_weights(cls, settings: Texts, path: Path) -> Self:
+        """A network with the weights of a safetensors file; names and shapes are compared before memory is taken."""
+        with torch.device("meta"):
+            network = cls(settings)
+        expected = {name: list(value.shape) for name, value in network.state_dict().items()}
         try:
-            return super().from_pretrained(str(folder), **options)
-        except (SafetensorError, RuntimeError) as error:
-            first = str(error).splitlines()[0].rstrip(":")
-            raise Refusal(
-                f"the weights in {folder} do not fit its config.json or are damaged: {first}"
-            ) from error
+            with safe_open(path, framework="pt") as file:
+                found = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118 - not a dict
+            differing = sorted(name for name in expected | found if expected.get(name) != found.get(name))
+            if differing:
+                raise Refusal(f"{path} holds the weights of another network: {differing[0]} differs")
+            network.load_state_dict(load_file(path), assign=True)
+        except FileNotFoundError as error:
+            raise Refusal(f"{path} is missing") from error
+        except (SafetensorError, OSError, ValueError) as error:
+            raise error if isinstance(error, Refusal) else Refusal(f"{path} is damaged: {error}") from error
+        return network.eval()
 
 
 class evaluating:  # noqa: N801 - reads like a statement
@@ -118,9 +122,7 @@ def find(name_or_folder: str | Path) -> Path:
     """A folder of the user's comes first; otherwise a shipped network of this name."""
     folder = Path(name_or_folder)
     shipped = SHIPPED / folder.name
-    return (
-        shipped if not folder.exists() and str(name_or_folder) == folder.name and shipped.is_dir() else folder
-    )
+    return shipped if not folder.exists() and str(name_or_folder) == folder.name and shipped.is_dir() else folder
 
 
 def read_settings(folder: Path) -> RouterSettings | RecurrentSettings | DNCSettings:
@@ -148,9 +150,8 @@ def load(name_or_folder: str | Path) -> Network:
     folder = find(name_or_folder)
     if not folder.is_dir():
         known = sorted(path.name for path in SHIPPED.glob("*/")) if SHIPPED.is_dir() else []
-        raise Refusal(
-            f'there is no folder "{name_or_folder}" and no shipped network of this name; shipped are: {", ".join(known) or "none"}'
-        )
+        shipped = ", ".join(known) or "none"
+        raise Refusal(f'there is no folder "{name_or_folder}" and no shipped network of this name (shipped: {shipped})')
     module, name = CLASSES[read_settings(folder).kind]
     network: Network = getattr(import_module(module), name).from_pretrained(folder)
     return network

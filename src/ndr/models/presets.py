@@ -105,9 +105,7 @@ def geom(task: HasText, readout: Column | None = None, **parts: Any) -> RouterSe
     return gateless(task, "geom", readout, attention=attention, embedding="kaiming", **parts)
 
 
-def with_act(
-    row: Callable[..., RouterSettings], variant: Literal["A", "U"]
-) -> Callable[[HasText], RouterSettings]:
+def with_act(row: Callable[..., RouterSettings], variant: Literal["A", "U"]) -> Callable[[HasText], RouterSettings]:
     """A gateless row with adaptive computation time, at most 14 steps; only table lookup has these."""
 
     def preset(task: HasText) -> RouterSettings:

@@ -5,11 +5,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ndr.models.network import Network
+from ndr.models.network import Network, json_coders
 from ndr.models.settings import RecurrentSettings
 
 
-class Recurrent(Network):
+class Recurrent(Network, coders=json_coders(RecurrentSettings)):
     """Reads the tokens and E. One direction answers from the last token's output, two from their final states."""
 
     settings: RecurrentSettings
@@ -46,17 +46,17 @@ class Recurrent(Network):
         packed = pack_padded_sequence(embedded, lengths.cpu() + 1, batch_first=True, enforce_sorted=False)
         outputs, (final, _) = self.lstm(packed)
         if self.settings.bidirectional:
-            return self.output(self.final_states(final))
-        padded, _ = pad_packed_sequence(outputs, batch_first=True)
-        return self.output(at_last_token(padded, lengths))
+            summary = self.final_states(final)
+        else:
+            summary = at_last_token(pad_packed_sequence(outputs, batch_first=True)[0], lengths)
+        logits: Tensor = self.output(summary)
+        return logits
 
-    def final_states(
-        self, final: Float[Tensor, "layer_and_direction batch part"]
-    ) -> Float[Tensor, "batch hidden"]:
+    def final_states(self, final: Float[Tensor, "layer_and_direction batch part"]) -> Float[Tensor, "batch hidden"]:
         """Forward and backward state of the last layer; or the two that the paper's runs took."""
         if self.settings.readout == "paper":
             # They read torch's [layer, direction] as [direction, layer].
-            swapped = final.unflatten(0, (2, self.settings.layers))
+            swapped = final.view(2, self.settings.layers, *final.shape[1:])
             return torch.cat([swapped[0, -1], swapped[1, -1]], dim=-1)
         return torch.cat([final[-2], final[-1]], dim=-1)
 

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ndr.models.encoder import Encoder
-from ndr.models.network import Network, evaluating
+from ndr.models.network import Network, evaluating, json_coders
 from ndr.models.settings import AbsoluteRelative, CopyGated, Geometric, Relative, RouterSettings
 from ndr.models.trace import StepRecord, Trace, stack
 from ndr.nn import (
@@ -24,7 +24,7 @@ from ndr.nn import (
 from ndr.nn.position import sinusoid
 
 
-class NeuralDataRouter(Network):
+class NeuralDataRouter(Network, coders=json_coders(RouterSettings)):
     """Embedding → the same layer × steps → readout from the first or last column.
 
     >>> router = NeuralDataRouter(RouterSettings(tokens=("0", "1"), answers=("even", "odd")))
@@ -44,9 +44,7 @@ class NeuralDataRouter(Network):
         # The plain Transformer's rate in the paper's runs, whatever the other rates are.
         self.position_dropout = nn.Dropout(0.1)
         halting = AdaptiveComputationTime(width, settings.halting) if settings.halting else None
-        self.encoder = Encoder(
-            Layer(build_attention(settings), build_update(settings)), settings.steps, halting
-        )
+        self.encoder = Encoder(Layer(build_attention(settings), build_update(settings)), settings.steps, halting)
         self.output = nn.Linear(width, len(settings.answers))
         init_embedding(self.embedding, settings.embedding)
 

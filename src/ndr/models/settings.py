@@ -92,9 +92,7 @@ class RouterSettings(Texts):
     steps: Size = 14
     test_steps: Size | None = None
     """steps outside training; the same as in training when left out"""
-    attention: Annotated[Geometric | Relative | AbsoluteRelative | Absolute, Field(discriminator="kind")] = (
-        Geometric()
-    )
+    attention: Annotated[Geometric | Relative | AbsoluteRelative | Absolute, Field(discriminator="kind")] = Geometric()
     update: Annotated[CopyGated | Residual, Field(discriminator="kind")] = CopyGated()
     halting: Literal["A", "U"] | None = None
     """adaptive computation time, in Graves's variant (A) or that of Universal Transformers (U)"""

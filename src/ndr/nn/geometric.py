@@ -70,5 +70,5 @@ class GeometricAttention(nn.Module):
         if self.direction is None or self.direction_scale is None:
             batch, columns, _ = states.shape
             return self.bias.expand(batch, self.heads, columns, 2)
-        direction = self.direction(states).unflatten(-1, (self.heads, 2)).transpose(1, 2)
+        direction: Tensor = self.direction(states).unflatten(-1, (self.heads, 2)).transpose(1, 2)
         return direction * self.direction_scale + self.bias

@@ -9,9 +9,7 @@ from ndr.ops.attention import check_padding, describe
 
 def head_width(width: int, heads: int) -> int:
     if heads < 1 or width % heads:
-        raise ValueError(
-            f"heads must divide the width: {width} columns' width cannot be split into {heads} heads"
-        )
+        raise ValueError(f"heads must divide the width: {width} columns' width cannot be split into {heads} heads")
     return width // heads
 
 
@@ -21,9 +19,7 @@ def check_states(states: Tensor, width: int, key_padding_mask: Tensor | None) ->
     check_padding(key_padding_mask, states.shape[0], states.shape[1])
 
 
-def split_heads(
-    merged: Float[Tensor, "batch column width"], heads: int
-) -> Float[Tensor, "batch head column part"]:
+def split_heads(merged: Float[Tensor, "batch column width"], heads: int) -> Float[Tensor, "batch head column part"]:
     return rearrange(merged, "batch column (head part) -> batch head column part", head=heads)
 
 

@@ -1,4 +1,4 @@
-"""Softmax attention over content and relative position, in Transformer-XL's form, and its mix with absolute position."""
+"""Softmax attention over content and relative position (Transformer-XL's form), and its mix with absolute position."""
 
 import math
 
@@ -72,9 +72,7 @@ class PositionalAttention(nn.Module):
 class Reading:
     """One call of a positional attention: its queries, keys and values, and the two kinds of positional score."""
 
-    def __init__(
-        self, attention: PositionalAttention, states: Tensor, key_padding_mask: Tensor | None
-    ) -> None:
+    def __init__(self, attention: PositionalAttention, states: Tensor, key_padding_mask: Tensor | None) -> None:
         self.attention, self.key_padding_mask = attention, key_padding_mask
         query, key, self.value = project_heads(attention.project, states, attention.heads)
         self.columns = states.shape[1]
@@ -98,17 +96,13 @@ class Reading:
         attention = self.attention
         encoded = sinusoid(positions, attention.width).to(attention.project_position.weight.dtype)
         # One mask for the whole batch, as in the paper's runs.
-        keys = attention.key_dropout(attention.project_position(encoded))
-        return self.position_query @ keys.unflatten(-1, (attention.heads, -1)).permute(1, 2, 0).to(
+        keys: Tensor = attention.key_dropout(attention.project_position(encoded))
+        return self.position_query @ keys.view(len(positions), attention.heads, -1).permute(1, 2, 0).to(
             self.value.dtype
         )
 
     def attend(self, positional: Tensor, need_weights: bool) -> tuple[Tensor, Tensor | None]:
-        logits = (
-            (self.content + positional).float()
-            if self.value.dtype != torch.float64
-            else self.content + positional
-        )
+        logits = (self.content + positional).float() if self.value.dtype != torch.float64 else self.content + positional
         weights = masked_softmax(self.attention.scale * logits, self.key_padding_mask)
         output = self.attention.merge(merge_heads(weights.to(self.value.dtype) @ self.value))
         return output, weights if need_weights else None
