@@ -13,10 +13,21 @@ from ndr.errors import Refusal, nearest
 
 # name: (module, functions by subcommand or one function, what it does)
 COMMANDS: dict[str, tuple[str, str | tuple[str, ...], str]] = {
+    "demo": ("ndr.demo", "demo", "train a router here and now, and show what it does"),
+    "recipes": ("ndr.train.commands", "recipes", "list the shipped recipes, or show one"),
+    "train": ("ndr.train.commands", "train", "train one network, or continue it"),
+    "eval": ("ndr.train.commands", "evaluate", "accuracy on a split, or against depth"),
+    "predict": ("ndr.train.commands", "predict", "answer texts, or the lines of the input"),
+    "figure": ("ndr.view.commands", "figure", "draw what a network does with a text, step by step"),
+    "explore": ("ndr.view.commands", "explore", "watch it in the browser"),
     "data": ("ndr.data.commands", ("make", "show", "stats", "export"), "make, look at and export the splits of a task"),
+    "bench": ("ndr.bench.commands", "bench", "measure speed against the machine's limit"),
 }
 
 EXAMPLES = """examples:
+  ndr demo
+  ndr train ctl-forward-ndr-small --seed 1
+  ndr predict runs/ctl-forward-ndr-small-seed1 "101 d a b"
   ndr data show listops --split test
 """
 

@@ -43,7 +43,8 @@ def family(task: HasText) -> str:
 def pick(task: HasText, row: str, sizes: dict[str, dict[str, Any]]) -> dict[str, Any]:
     if family(task) not in sizes:
         raise Refusal(f'the paper has no row "{row}" for {task.name}; it has one for {", ".join(sizes)}')
-    return {"task": task.name, "tokens": task.tokens, "answers": task.answers, **sizes[family(task)]}
+    variant = getattr(task, "variant", "clean")
+    return {"task": task.name, "variant": variant, "tokens": task.tokens, "answers": task.answers, **sizes[family(task)]}
 
 
 def lstm(task: HasText) -> RecurrentSettings:

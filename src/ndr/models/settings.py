@@ -80,6 +80,8 @@ class Texts(Settings):
 
     task: str | None = None
     """the name of the task the network was made for"""
+    variant: str = "clean"
+    """and its variant"""
     tokens: tuple[str, ...]
     answers: tuple[str, ...]
 

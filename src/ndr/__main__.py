@@ -1,0 +1,5 @@
+"""`python -m ndr` is `ndr`."""
+
+from ndr.cli import main
+
+main()

@@ -1,0 +1,239 @@
+"""`ndr train`, `eval`, `predict` and `recipes`."""
+
+import csv as csv_format
+import io
+import json as json_format
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from tyro.conf import Positional, UseAppendAction
+
+from ndr.errors import Refusal
+
+if TYPE_CHECKING:
+    from ndr.train.sweep import DepthScore, Steps
+
+Name = Annotated[str, tyro.conf.arg(metavar="RUN_OR_NAME")]
+
+
+def train(
+    recipe: Positional[Annotated[str, tyro.conf.arg(metavar="RECIPE")]],
+    /,
+    *,
+    set: UseAppendAction[tuple[str, ...]] = (),
+    seed: int = 0,
+    out: Path | None = None,
+    data: Path | None = None,
+    devices: int = 1,
+    nodes: int = 1,
+    accelerator: str = "auto",
+    threads: int | None = None,
+    log: UseAppendAction[tuple[str, ...]] = (),
+) -> None:
+    """Train one network; run the same command again to continue it.
+
+    Examples: ndr train ctl-forward-ndr-small --seed 1
+    ndr train arithmetic-ndr-small --set optimiser.learning_rate=1e-3 --set model.width=64 --out runs/narrow
+
+    Args:
+        recipe: a shipped recipe (ndr recipes lists them) or a JSON or TOML file.
+        set: change a setting, as key=value; can be given several times.
+        seed: decides weights, data order and dropout.
+        out: the folder of the run; runs/RECIPE-SEED when left out.
+        data: where splits are kept; NDR_DATA or the user's cache when left out.
+        devices: processes or GPUs on this machine.
+        nodes: machines (start the command on each, for example with torchrun).
+        accelerator: cpu, cuda, mps or auto.
+        threads: CPU threads of each process.
+        log: tensorboard (when left out), wandb, or none; can be given several times.
+    """
+    import torch
+
+    from ndr.train.loop import train as train_run
+    from ndr.train.recipe import load_recipe
+
+    chosen = load_recipe(recipe, list(set))
+    if threads is not None:
+        torch.set_num_threads(threads)
+    folder = out or Path("runs") / f"{chosen.name}-seed{seed}"
+    loggers = tuple(name for name in log or ("tensorboard",) if name != "none")
+    result = train_run(
+        chosen, seed, folder, data=data, devices=devices, nodes=nodes, accelerator=accelerator, loggers=loggers
+    )
+    if int(os.environ.get("LOCAL_RANK", "0")) == 0:
+        print_result(result, folder)
+
+
+def print_result(result: dict[str, Any], folder: Path) -> None:
+    table = Table(title=f"{result['recipe']['name']}, seed {result['seed']}", title_justify="left")
+    table.add_column("split")
+    table.add_column("accuracy", justify="right")
+    table.add_column("by depth")
+    for name, score in result["best"].items():
+        depths = "  ".join(f"{depth}: {each['accuracy']:.3f}" for depth, each in score["depths"].items())
+        table.add_row(name, f"{score['accuracy']:.4f}", depths)
+    console = Console()
+    console.print(table)
+    minutes, best = result["seconds"] / 60, result["best_iteration"]
+    console.print(f"best at iteration {best} of {result['iterations']}, {minutes:.1f} minutes; kept in {folder}")
+
+
+def recipes(name: Positional[Annotated[str | None, tyro.conf.arg(metavar="NAME")]] = None, /) -> None:
+    """List the shipped recipes, or show one as JSON (a file that ndr train takes).
+
+    Examples: ndr recipes
+    ndr recipes ctl-forward-ndr-small > mine.json
+
+    Args:
+        name: the recipe to show.
+    """
+    from ndr.train.recipe import load_recipe, names
+
+    if name is not None:
+        print(load_recipe(name).model_dump_json(indent=2))
+        return
+    for each in names():
+        print(each)
+
+
+def evaluate(
+    run: Positional[Name],
+    /,
+    *,
+    split: str = "test",
+    depths: str | None = None,
+    steps: str | None = None,
+    count: int | None = None,
+    json: bool = False,
+    csv: Path | None = None,
+    plot: Path | None = None,
+    data: Path | None = None,
+    threads: int | None = None,
+) -> None:
+    """Accuracy of a trained network on a split, or at any depths.
+
+    Examples: ndr eval runs/demo --split iid
+    ndr eval ndr-ctl-forward-small --depths 10,20,50,100 --steps auto --plot far.png
+
+    Args:
+        run: the folder of a run or of a saved network, or the name of a shipped one.
+        split: train, iid, valid, test, or one beyond such as depth-20.
+        depths: evaluate at these depths instead, 1,000 new samples each: 10,20,50 or 6-8.
+        steps: a number, or auto: until nothing changes any more.
+        count: samples for each depth.
+        json: print one JSON object that maps each depth to accuracy, count and steps.
+        csv: also write the table to this file.
+        plot: also draw accuracy against depth into this file.
+        data: where splits are kept.
+        threads: CPU threads.
+    """
+    import torch
+
+    from ndr.data import open_split
+    from ndr.train.checkpoint import write_whole
+    from ndr.train.curves import draw_depths
+    from ndr.train.open import open_network
+    from ndr.train.sweep import read_depths, sweep_depths, sweep_split
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    wanted = read_steps(steps)
+    listed = None if depths is None else read_depths(depths)
+    opened = open_network(run)
+    for difference in opened.differences:
+        print(f"note: this run was made with another version: {difference}", file=sys.stderr)
+    if listed is None:
+        given = open_split(opened.task, split, seed=opened.data_seed, folder=data, count=count, progress=True)
+        scores = sweep_split(opened, given, wanted)
+    else:
+        scores = []
+        for score in sweep_depths(opened, listed, wanted, count or 1_000, data):
+            scores.append(score)
+            print(f"depth {score.depth}: {score.accuracy:.4f}", file=sys.stderr)
+    if json:
+        print(
+            json_format.dumps({s.depth: {"accuracy": s.accuracy, "count": s.count, "steps": s.steps} for s in scores})
+        )
+    else:
+        Console().print(score_table(scores, f"{opened.name} on {opened.task.name}"))
+    if csv is not None:
+        write_whole(csv, score_csv(scores).encode())
+    if plot is not None:
+        draw_depths([score._asdict() for score in scores], plot, f"{opened.name} on {opened.task.name}", trained=5)
+
+
+def read_steps(text: str | None) -> "Steps":
+    if text is None or text == "auto":
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        raise Refusal(f'--steps takes a number of at least 1, or auto, not "{text}"')
+    return int(text)
+
+
+def score_table(scores: "list[DepthScore]", title: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in ("depth", "accuracy", "95 % interval", "samples", "steps"):
+        table.add_column(column, justify="right")
+    for each in scores:
+        interval = f"{each.low:.4f} to {each.high:.4f}"
+        table.add_row(str(each.depth), f"{each.accuracy:.4f}", interval, str(each.count), str(each.steps))
+    right = sum(each.accuracy * each.count for each in scores)
+    count = sum(each.count for each in scores)
+    table.add_section()
+    table.add_row("all", f"{right / count:.4f}", "", str(count), "")
+    return table
+
+
+def score_csv(scores: "list[DepthScore]") -> str:
+    text = io.StringIO()
+    writer = csv_format.writer(text, lineterminator="\n")
+    writer.writerow(scores[0]._fields)
+    writer.writerows(scores)
+    return text.getvalue()
+
+
+def predict(
+    run: Positional[Name],
+    texts: Positional[tuple[str, ...]] = (),
+    /,
+    *,
+    steps: int | None = None,
+    threads: int | None = None,
+) -> None:
+    """What a trained network answers: one line out for each text, or for each line of the input.
+
+    A malformed text gives "?" and a sentence on stderr; the exit code is then 1.
+
+    Examples: ndr predict ndr-listops-small "[MED 4 8 5 [MAX 8 4 9 ] ]"
+    ndr predict runs/demo < questions.txt
+
+    Args:
+        run: the folder of a run or of a saved network, or the name of a shipped one.
+        texts: what to answer; standard input when left out.
+        steps: how often the layer is applied; the network's own number when left out.
+        threads: CPU threads.
+    """
+    import torch
+
+    from ndr.train.open import open_network
+    from ndr.train.predict import predict_lines
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    opened = open_network(run)
+    lines = texts or (line.rstrip("\r\n") for line in sys.stdin)
+    # A person who types wants each answer at once; a file wants large batches.
+    at_once = 1 if not texts and sys.stdin.isatty() else 4_096
+    bad = 0
+    for number, answer in enumerate(predict_lines(opened, lines, steps=steps, at_once=at_once), start=1):
+        if isinstance(answer, Refusal):
+            bad += 1
+            print(f"line {number}: {answer}", file=sys.stderr)
+        print("?" if isinstance(answer, Refusal) else answer, flush=at_once == 1)
+    if bad:
+        raise SystemExit(1)

@@ -1,0 +1,140 @@
+"""A run's folder: what lies where, who holds it, and what it was made with."""
+
+import fcntl
+import json
+import os
+import platform
+import socket
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Self
+
+from ndr import __version__
+from ndr.errors import Refusal
+from ndr.train.checkpoint import load_checkpoint, save_checkpoint, write_json
+from ndr.train.recipe import Recipe, validate
+
+
+class RunFolder:
+    """`recipe.json`, `versions.json`, `metrics.jsonl`, `last` and `previous` checkpoint, `best/`, `result.json`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.best = path / "best"
+        self.metrics = path / "metrics.jsonl"
+        self.curves = path / "curves.png"
+        self.result_file = path / "result.json"
+        self.last = path / "last.safetensors"
+        self.previous = path / "previous.safetensors"
+
+    def begin(self, recipe: Recipe, seed: int) -> None:
+        """Write down what is to be run, or check that the folder already holds this very run."""
+        wanted = {"recipe": recipe.model_dump(mode="json"), "seed": seed}
+        file = self.path / "recipe.json"
+        if file.exists():
+            found = read_json(file)
+            if found != wanted:
+                raise Refusal(
+                    f"{self.path} holds another run ({difference(found, wanted)}); choose another --out or remove it"
+                )
+            return
+        write_json(self.path / "versions.json", versions())
+        write_json(file, wanted)
+
+    def recipe(self) -> tuple[Recipe, int]:
+        data = read_json(self.path / "recipe.json")
+        try:
+            return validate(data["recipe"]), int(data["seed"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise error if isinstance(error, Refusal) else Refusal(f"{self.path}/recipe.json is damaged") from error
+
+    def result(self) -> dict[str, Any] | None:
+        if not self.result_file.exists():
+            return None
+        found: dict[str, Any] = read_json(self.result_file)
+        return found
+
+    def save(self, tensors: dict[str, Any], state: dict[str, Any]) -> None:
+        """A new last checkpoint; the one before is kept, in case this one is damaged later."""
+        if self.last.exists():
+            self.last.replace(self.previous)
+        save_checkpoint(self.last, tensors, state)
+
+    def restore(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The newest checkpoint that is whole."""
+        for path in (self.last, self.previous):
+            found = load_checkpoint(path)
+            if found is not None:
+                return found
+        return None
+
+    def differences(self) -> list[str]:
+        """What was another version when the run was made."""
+        then = read_json(self.path / "versions.json") if (self.path / "versions.json").exists() else {}
+        now = versions()
+        return [
+            f"{name} {then[name]} then, {now.get(name)} now"
+            for name in ("ndr", "torch")
+            if name in then and then[name] != now.get(name)
+        ]
+
+
+class Holding:
+    """Only one process may work on a run: the second is refused and told who holds it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "lock"
+
+    def __enter__(self) -> Self:
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            self.handle = self.file.open("a+")
+        except OSError as error:
+            raise Refusal(f"{self.file.parent} cannot be used as a run folder: {error.strerror}") from error
+        try:
+            fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.handle.seek(0)
+            holder = self.handle.read().strip() or "another process"
+            self.handle.close()
+            raise Refusal(f"{self.file.parent} is in use by {holder}; wait for it or stop it") from error
+        self.handle.truncate(0)
+        self.handle.write(
+            f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%Y-%m-%d %H:%M:%S')}\n"
+        )
+        self.handle.flush()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.handle.truncate(0)
+        self.handle.close()
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise Refusal(f"{path} is missing: {path.parent} is not the folder of a run") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise Refusal(f"{path} is damaged: {error}") from error
+
+
+def versions() -> dict[str, str]:
+    """What a result depends on besides its recipe and seed."""
+    found = {"ndr": __version__, "python": platform.python_version(), "machine": platform.machine()}
+    for package in ("torch", "numpy", "lightning-fabric"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def difference(found: Any, wanted: Any, where: str = "") -> str:
+    """The first place where two nested records differ, in words."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key in sorted({*found, *wanted}):
+            if found.get(key) != wanted.get(key):
+                return difference(found.get(key), wanted.get(key), f"{where}.{key}".lstrip("."))
+    return f"{where.removeprefix('recipe.')} is {found} there, {wanted} here"

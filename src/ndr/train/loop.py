@@ -1,0 +1,262 @@
+"""One run, from recipe to result."""
+
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from ndr.data import Split, open_split
+from ndr.errors import Refusal, require
+from ndr.models import NeuralDataRouter
+from ndr.models.network import Network, build
+from ndr.tasks import Task
+from ndr.train.checkpoint import write_json
+from ndr.train.evaluate import Score, evaluate
+from ndr.train.folder import Holding, RunFolder
+from ndr.train.optimise import build_optimisers, optimiser_tensors, rate_at, restore_optimisers, set_rate
+from ndr.train.recipe import Recipe
+from ndr.train.report import Report
+from ndr.train.sampling import schedule, steps_at, torch_seed
+
+SAVE_SECONDS = 60.0
+
+
+@dataclass
+class Progress:
+    """Where a run stands: everything besides weights and optimiser that the next iteration depends on."""
+
+    iteration: int = 0
+    seconds: float = 0.0
+    best_iteration: int = 0
+    best_valid: float = -1.0
+    perfect_in_a_row: int = 0
+    milestones: dict[str, float] = field(default_factory=dict)
+
+
+def train(
+    recipe: Recipe,
+    seed: int,
+    out: Path | str,
+    *,
+    task: Task | None = None,
+    data: Path | None = None,
+    devices: int = 1,
+    nodes: int = 1,
+    accelerator: str = "auto",
+    loggers: tuple[str, ...] = ("tensorboard",),
+    watch: Callable[[dict[str, Any]], None] | None = None,
+) -> dict[str, Any]:
+    """Run a recipe with a seed into its folder; continue it where it stopped; return the result if it has one.
+
+    `task` stands in for the recipe's own when it is not one of the package's. `watch` is told of each evaluation.
+    """
+    fabric = start_engine(recipe, devices, nodes, accelerator)
+    folder = RunFolder(Path(out))
+    with Holding(folder.path) if fabric.global_rank == 0 else nullcontext():
+        if fabric.global_rank == 0:
+            folder.begin(recipe, seed)
+        fabric.barrier()
+        finished = folder.result()
+        if finished is not None:
+            return finished
+        with Report(folder, recipe, loggers if fabric.global_rank == 0 else None, watch) as report:
+            return run(recipe, seed, folder, fabric, report, task or recipe.open_task(), data)
+
+
+def run(
+    recipe: Recipe, seed: int, folder: RunFolder, fabric: Any, report: Report, task: Task, data: Path | None
+) -> dict[str, Any]:
+    """The whole story: build or restore, learn, look, keep, and at the end test what was kept."""
+    splits = {
+        name: open_split(task, name, seed=recipe.task.seed, folder=data) for name in ("train", "iid", "valid", "test")
+    }
+    torch.manual_seed(torch_seed(seed, 0, 0))
+    lab = Lab(recipe, folder, fabric, report, build(recipe.model), splits)
+    progress = lab.restore()
+    samples = schedule(recipe, splits["train"], seed)
+    saved = time.monotonic()
+    report.begin(progress.iteration)
+    try:
+        while progress.iteration < recipe.iterations and not lab.satisfied(progress):
+            began = time.perf_counter()
+            torch.manual_seed(torch_seed(seed, progress.iteration, fabric.global_rank))
+            loss = lab.learn(
+                samples(progress.iteration), progress.iteration, steps_at(recipe, seed, progress.iteration)
+            )
+            progress.iteration += 1
+            progress.seconds += time.perf_counter() - began
+            report.step(progress.iteration, loss)
+            if progress.iteration % recipe.evaluate_every == 0 or progress.iteration == recipe.iterations:
+                lab.look(progress)
+                lab.save(progress)
+                saved = time.monotonic()
+            elif time.monotonic() - saved > SAVE_SECONDS:
+                lab.save(progress)
+                saved = time.monotonic()
+    except KeyboardInterrupt:
+        lab.save(progress)
+        raise Refusal(
+            f"stopped at iteration {progress.iteration}; the same command goes on from there ({folder.path})"
+        ) from None
+    return lab.finish(progress, seed)
+
+
+class Lab:
+    """A network in training, with its optimisers, its data and its folder."""
+
+    def __init__(
+        self, recipe: Recipe, folder: RunFolder, fabric: Any, report: Report, network: Network, splits: dict[str, Split]
+    ) -> None:
+        self.recipe, self.folder, self.fabric, self.report, self.splits = recipe, folder, fabric, report, splits
+        # Gradient scaling and fused steps do not go together.
+        optimisers = build_optimisers(network, recipe.optimiser, fused=recipe.precision != "16-mixed")
+        self.network = network
+        compiled = torch.compile(network) if recipe.compile else network
+        self.model, *self.optimisers = fabric.setup(compiled, *optimisers)
+        if isinstance(network, NeuralDataRouter):
+            self.model.mark_forward_method("classify")
+        memory = recipe.optimiser.averaging
+        self.average = (
+            None
+            if memory is None
+            else AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(memory), use_buffers=True)
+        )
+
+    @property
+    def evaluated(self) -> Network:
+        """The network that is judged and kept: the average if there is one."""
+        network = self.network if self.average is None else self.average.module
+        assert isinstance(network, Network)
+        return network
+
+    def learn(self, indices: Any, iteration: int, steps: int | None) -> torch.Tensor:
+        """One iteration: forward, backward, clip, step."""
+        recipe, rank, world = self.recipe, self.fabric.global_rank, self.fabric.world_size
+        batch = self.splits["train"].batch(indices[rank::world])
+        tokens, answers = batch.tokens.to(self.fabric.device), batch.answers.to(self.fabric.device)
+        lengths = None if batch.lengths is None else batch.lengths.to(self.fabric.device)
+        self.model.train()
+        if isinstance(self.network, NeuralDataRouter):
+            logits, remainder = self.model.classify(tokens, lengths, steps=steps)
+        else:
+            logits, remainder = self.model(tokens, lengths), None
+        loss = cross_entropy(logits.float(), answers)
+        total = loss if remainder is None else loss + recipe.ponder * remainder
+        self.fabric.backward(total)
+        set_rate(self.optimisers, rate_at(iteration, recipe.iterations, recipe.optimiser))
+        if recipe.optimiser.clip is not None:
+            self.fabric.clip_gradients(self.model, self.optimisers[0], max_norm=recipe.optimiser.clip)
+        for optimiser in self.optimisers:
+            optimiser.step()
+            optimiser.zero_grad()
+        if self.average is not None:
+            self.average.update_parameters(self.network)
+        return loss.detach()
+
+    def look(self, progress: Progress) -> None:
+        """Evaluate on iid and valid; keep the network if it is the best on valid so far, the latest on ties."""
+        self.report.check_finite(progress.iteration)
+        scores = {name: evaluate(self.evaluated, self.splits[name]) for name in ("iid", "valid")}
+        valid = scores["valid"].accuracy
+        perfect = min(score.accuracy for score in scores.values()) == 1.0
+        progress.perfect_in_a_row = progress.perfect_in_a_row + 1 if perfect else 0
+        if valid >= progress.best_valid:
+            progress.best_valid, progress.best_iteration = valid, progress.iteration
+            self.keep()
+        if progress.iteration in self.recipe.milestones:
+            progress.milestones[str(progress.iteration)] = evaluate(self.kept(), self.splits["test"]).accuracy
+        self.report.evaluated(progress.iteration, progress.seconds, scores)
+
+    def satisfied(self, progress: Progress) -> bool:
+        wanted = self.recipe.stop_when_perfect
+        return wanted is not None and progress.perfect_in_a_row >= wanted
+
+    def keep(self) -> None:
+        if self.fabric.global_rank == 0:
+            save_network(self.evaluated, self.folder.best)
+
+    def kept(self) -> Network:
+        self.fabric.barrier()
+        return type(self.network).from_pretrained(self.folder.best).to(self.fabric.device)
+
+    def save(self, progress: Progress) -> None:
+        self.report.check_finite(progress.iteration)
+        if self.fabric.global_rank:
+            return
+        tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
+        if self.average is not None:
+            tensors |= {f"average.{name}": value for name, value in self.average.state_dict().items()}
+        tensors |= optimiser_tensors(self.optimisers)
+        self.folder.save(tensors, {"progress": asdict(progress)})
+
+    def restore(self) -> Progress:
+        """Go on from the newest whole checkpoint, or from the beginning."""
+        found = self.folder.restore()
+        if found is None:
+            self.report.forget_after(0)
+            return Progress()
+        tensors, state = found
+        self.network.load_state_dict(part_of(tensors, "network."))
+        if self.average is not None:
+            self.average.load_state_dict(part_of(tensors, "average."))
+        restore_optimisers(self.optimisers, tensors)
+        progress = Progress(**state["progress"])
+        self.report.forget_after(progress.iteration)
+        return progress
+
+    def finish(self, progress: Progress, seed: int) -> dict[str, Any]:
+        """Test the kept network, once, and write the result."""
+        best = self.kept()
+        scores: dict[str, dict[str, Score]] = {
+            "best": {name: evaluate(best, self.splits[name]) for name in ("iid", "valid", "test")},
+            "last": {name: evaluate(self.evaluated, self.splits[name]) for name in ("iid", "valid")},
+        }
+        result = {
+            "recipe": self.recipe.model_dump(mode="json"),
+            "seed": seed,
+            "iterations": progress.iteration,
+            "seconds": round(progress.seconds, 1),
+            "best_iteration": progress.best_iteration,
+            "milestones": progress.milestones,
+            **{which: {name: score.record() for name, score in each.items()} for which, each in scores.items()},
+            "curve": self.report.curve(),
+        }
+        if self.fabric.global_rank == 0:
+            self.report.finish(result)
+            write_json(self.folder.result_file, result)
+        return result
+
+
+def start_engine(recipe: Recipe, devices: int, nodes: int, accelerator: str) -> Any:
+    """Lightning Fabric: devices, precision and data-parallel training."""
+    fabric = require("lightning_fabric", "train").Fabric(
+        accelerator=accelerator,
+        devices=devices,
+        num_nodes=nodes,
+        strategy="ddp" if devices * nodes > 1 else "auto",
+        precision=recipe.precision,
+    )
+    fabric.launch()
+    return fabric
+
+
+def save_network(network: Network, folder: Path) -> None:
+    """A folder that `from_pretrained` reads; its weights are replaced in one piece."""
+    from safetensors.torch import save
+
+    from ndr.train.checkpoint import write_whole
+
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "config.json", {"settings": network.settings.model_dump(mode="json")})
+    weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
+    write_whole(folder / "model.safetensors", save(weights))
+
+
+def part_of(tensors: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,44 @@
+"""Answers to lines of text."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import numpy as np
+import torch
+
+from ndr.errors import Refusal
+from ndr.models.network import evaluating
+from ndr.train.evaluate import batches_of_one_length
+from ndr.train.open import Opened
+
+LINES = 4_096
+
+
+def predict_lines(
+    opened: Opened, lines: Iterable[str], *, steps: int | None = None, at_once: int = LINES
+) -> Iterator[str | Refusal]:
+    """An answer for every line, in order; for a malformed one, what is wrong with it."""
+    waiting = iter(lines)
+    while chunk := list(islice(waiting, at_once)):
+        yield from predict_chunk(opened, chunk, steps)
+
+
+def predict_chunk(opened: Opened, lines: list[str], steps: int | None) -> list[str | Refusal]:
+    found: list[str | Refusal] = ["?"] * len(lines)
+    encoded: dict[int, list[int]] = {}
+    for place, line in enumerate(lines):
+        try:
+            # Evaluating is the check: it refuses what the task does not know how to answer.
+            opened.task.evaluate(line)
+            encoded[place] = opened.network.vocabulary.encode(opened.task.tokenize(line))
+        except Refusal as refusal:
+            found[place] = refusal
+    places = np.array(list(encoded))
+    lengths = np.array([len(ids) for ids in encoded.values()])
+    network = opened.network
+    with torch.no_grad(), evaluating(network):
+        for batch in batches_of_one_length(lengths) if len(places) else ():
+            tokens = torch.tensor([encoded[int(place)] for place in places[batch]], device=network.device)
+            for place, answer in zip(places[batch], network(tokens, steps=steps).argmax(-1).tolist(), strict=True):
+                found[int(place)] = network.settings.answers[answer]
+    return found

@@ -1,0 +1,204 @@
+"""A recipe: all settings of one training run, as typed data."""
+
+import json
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from ndr.errors import Refusal, nearest
+from ndr.models.presets import PRESETS
+from ndr.models.settings import DNCSettings, ModelSettings, RecurrentSettings, RouterSettings, Settings, Size
+from ndr.tasks import Task, get_task
+
+SHIPPED = Path(__file__).parent / "recipes"
+
+
+class TaskSettings(Settings):
+    """Which data the run sees."""
+
+    name: str
+    variant: str = "clean"
+    seed: int = 0
+    """of the data; the run has its own"""
+
+
+class Optimiser(Settings):
+    """How weights follow gradients."""
+
+    kind: Literal["adamw", "adam", "muon"] = "adamw"
+    """muon: for the matrices inside the layer; the rest follows AdamW at the same learning rate"""
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-3
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    clip: Annotated[float, Field(gt=0)] | None = 5.0
+    """largest norm of the gradient"""
+    warm_up: Annotated[int, Field(ge=0)] = 0
+    """iterations until the learning rate is reached"""
+    decay: Literal["constant", "linear", "cosine"] = "constant"
+    """how it falls from there to the end of the run"""
+    averaging: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """evaluate an exponential average of the weights with this memory, such as 0.999"""
+
+
+class Stage(Settings):
+    """Until `iterations` have passed, train only on samples of at most this depth and this many tokens."""
+
+    iterations: Size
+    depth: Size | None = None
+    length: Size | None = None
+
+
+class Recipe(Settings):
+    """One training run, but for its seed."""
+
+    name: str
+    task: TaskSettings
+    model: ModelSettings
+    optimiser: Optimiser = Optimiser()
+    batch: Size = 128
+    sampling: Literal["uniform", "bucketed", "equal-length", "equal-depth"] = "bucketed"
+    """which samples meet in a batch: any; those of like length; or every length (depth) equally often"""
+    curriculum: tuple[Stage, ...] = ()
+    steps: tuple[Size, Size] | None = None
+    """draw the number of steps of each batch from this range, instead of the model's own"""
+    iterations: Size = 10_000
+    evaluate_every: Size = 500
+    stop_when_perfect: Size | None = None
+    """stop after so many evaluations in a row without an error on iid and valid"""
+    milestones: tuple[Size, ...] = ()
+    """iterations at which the best network so far is also tested, for tables that report it"""
+    ponder: Annotated[float, Field(ge=0)] = 0.03
+    """weight of the mean remainder, for models with halting"""
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+    compile: bool = False
+
+    def open_task(self) -> Task:
+        return get_task(self.task.name, self.task.variant)
+
+
+def names() -> list[str]:
+    """All shipped recipes."""
+    return sorted(expand_all())
+
+
+def load_recipe(name_or_file: str | Path, overrides: list[str] | None = None) -> Recipe:
+    """A shipped recipe by name, or one from a JSON or TOML file, with `key=value` overrides."""
+    data = expand_all().get(str(name_or_file))
+    if data is None:
+        path = Path(name_or_file)
+        if not path.is_file():
+            hint = nearest(str(name_or_file), names())
+            raise Refusal(f'there is no recipe or file "{name_or_file}"{hint}; ndr recipes lists them')
+        data = expand(path.stem, read_data(path))
+    data = json.loads(json.dumps(data))
+    for override in overrides or []:
+        apply_override(data, override)
+    return validate(data)
+
+
+def validate(data: Any) -> Recipe:
+    """The recipe in this data, or a refusal that names the first wrong key and the nearest right one."""
+    try:
+        return Recipe.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = [str(part) for part in first["loc"]]
+        if first["type"] == "extra_forbidden":
+            raise Refusal(f'a recipe has no key "{".".join(where)}"{nearest(where[-1], siblings(where))}') from error
+        raise Refusal(f"recipe: {'.'.join(where)}: {first['msg']}") from error
+
+
+def siblings(where: list[str]) -> set[str]:
+    """The keys that could stand beside a wrong one."""
+    kinds: list[type[Settings]] = [
+        Recipe,
+        TaskSettings,
+        Optimiser,
+        Stage,
+        RouterSettings,
+        RecurrentSettings,
+        DNCSettings,
+    ]
+    if len(where) == 1:
+        kinds = [Recipe]
+    known = {key for kind in kinds for key in kind.model_fields}
+    return known | {"heads", "hidden", "dropout", "gate_dropout", "squash", "candidate", "normalise", "directional"}
+
+
+def apply_override(data: dict[str, Any], override: str) -> None:
+    """Set `key.key=value` in the data; the value is read as JSON, or taken as a word."""
+    key, equals, text = override.partition("=")
+    if not equals:
+        raise Refusal(f'"{override}" is not of the form key=value, such as optimiser.learning_rate=0.001')
+    *path, last = key.strip().split(".")
+    place = data
+    for part in path:
+        if not isinstance(place.get(part), dict):
+            raise Refusal(f'a recipe has no key "{key}"{nearest(part, place)}')
+        place = place[part]
+    try:
+        place[last] = json.loads(text)
+    except json.JSONDecodeError:
+        place[last] = text
+
+
+def read_data(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text()
+        data: Any = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
+        raise Refusal(f"{path} cannot be read as a recipe: {error}") from error
+    if not isinstance(data, dict):
+        raise Refusal(f"{path} does not hold a recipe")
+    return data
+
+
+@cache
+def expand_all() -> dict[str, dict[str, Any]]:
+    """Every shipped recipe by its name task-model-scale. A row of a table lookup file serves both directions."""
+    found = {}
+    for path in sorted(SHIPPED.glob("*.toml")):
+        scale = path.stem
+        file = read_data(path)
+        for family, rows in file.items():
+            shared = rows.pop("shared", {})
+            for row, own in rows.items():
+                for task in (f"{family}-forward", f"{family}-backward") if family == "ctl" else (family,):
+                    name = f"{task}-{row}-{scale}"
+                    found[name] = expand(name, merge({"task": {"name": task}}, merge(shared, for_task(own, task))))
+    return found
+
+
+def for_task(row: dict[str, Any], task: str) -> dict[str, Any]:
+    """A row without the tables of the two directions, but with the settings in the table of its own."""
+    directions = ("forward", "backward")
+    own = row.get(task.rpartition("-")[2], {})
+    return merge({key: value for key, value in row.items() if key not in directions}, own)
+
+
+def expand(name: str, data: dict[str, Any]) -> dict[str, Any]:
+    """Fill in what the data leaves out: the name, and a model given as a preset with changes."""
+    data = {"name": name, **data}
+    model = data.get("model", {})
+    if isinstance(model, dict) and "preset" in model:
+        preset, changes = model["preset"], {key: value for key, value in model.items() if key != "preset"}
+        if preset not in PRESETS:
+            raise Refusal(f'there is no preset "{preset}"{nearest(str(preset), PRESETS)}')
+        chosen = TypeAdapter(TaskSettings).validate_python(data.get("task", {}))
+        settings = PRESETS[preset](get_task(chosen.name, chosen.variant))
+        data["model"] = merge(settings.model_dump(mode="json"), changes)
+    return data
+
+
+def merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """`changes` over `base`, table by table; a part of another kind replaces the part."""
+    merged = dict(base)
+    for key, value in changes.items():
+        old = merged.get(key)
+        same = (
+            isinstance(old, dict) and isinstance(value, dict) and value.get("kind", old.get("kind")) == old.get("kind")
+        )
+        merged[key] = merge(old, value) if same and isinstance(old, dict) else value
+    return merged

@@ -1,0 +1,96 @@
+"""Accuracy against depth, far beyond the depths of training."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from ndr.data import Split, open_split
+from ndr.errors import Refusal
+from ndr.models import NeuralDataRouter
+from ndr.models.network import Network, evaluating
+from ndr.train.evaluate import batches_of_one_length
+from ndr.train.open import Opened
+
+Steps = int | Literal["auto"] | None
+
+
+class DepthScore(NamedTuple):
+    """Accuracy at one depth with its 95 % interval, and the steps it took (the most of any batch)."""
+
+    depth: int
+    accuracy: float
+    low: float
+    high: float
+    count: int
+    steps: int
+
+
+def sweep_split(opened: Opened, split: Split, steps: Steps = None) -> list[DepthScore]:
+    """The depths of one split."""
+    depths = np.asarray(split.depths)
+    right = np.zeros(len(split), dtype=bool)
+    taken = np.zeros(len(split), dtype=np.int64)
+    with torch.no_grad(), evaluating(opened.network):
+        for indices in batches_of_one_length(np.asarray(split.lengths)):
+            batch = split.batch(indices)
+            logits, used = answer_in(
+                opened.network, batch.tokens.to(opened.network.device), steps, int(depths[indices].max())
+            )
+            right[indices] = (logits.argmax(-1).cpu() == batch.answers).numpy()
+            taken[indices] = used
+    return [score(int(depth), right[depths == depth], taken[depths == depth]) for depth in np.unique(depths)]
+
+
+def sweep_depths(
+    opened: Opened, depths: list[int], steps: Steps = None, count: int = 1_000, data: Path | None = None
+) -> Iterator[DepthScore]:
+    """New samples of each depth, one after another."""
+    for depth in depths:
+        split = open_split(opened.task, f"depth-{depth}", seed=opened.data_seed, folder=data, count=count)
+        yield from sweep_split(opened, split, steps)
+
+
+def answer_in(network: Network, tokens: torch.Tensor, steps: Steps, depth: int) -> tuple[torch.Tensor, int]:
+    """Logits and the number of steps behind them."""
+    if not isinstance(network, NeuralDataRouter):
+        if steps is not None:
+            raise Refusal("a recurrent network takes one step per token: leave --steps out")
+        return network(tokens), tokens.shape[1]
+    if steps == "auto":
+        # A router that moves on by less than one operation in eight steps is not going to settle.
+        return network.settle(tokens, bound=8 * (depth + 4))
+    return network(tokens, steps=steps), network.steps_now(steps)
+
+
+def score(depth: int, right: np.ndarray, taken: np.ndarray) -> DepthScore:
+    accuracy = float(right.mean())
+    low, high = wilson(int(right.sum()), len(right))
+    return DepthScore(depth, accuracy, low, high, len(right), int(taken.max()))
+
+
+def wilson(right: int, count: int, z: float = 1.959964) -> tuple[float, float]:
+    """Wilson's 95 % interval: sensible even when all are right."""
+    share, spread = right / count, z * z / count
+    centre = share + spread / 2
+    half = z * math.sqrt(share * (1 - share) / count + spread / (4 * count))
+    return max(0.0, (centre - half) / (1 + spread)), min(1.0, (centre + half) / (1 + spread))
+
+
+def read_depths(text: str) -> list[int]:
+    """`10,20,50` or `6-8` or both."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if (
+            not first.isdecimal()
+            or (dash and not last.isdecimal())
+            or int(last or first) < int(first)
+            or len(part) > 12
+        ):
+            raise Refusal(f'"{part}" is not a depth; write --depths 10,20,50 or --depths 6-8')
+        found.extend(range(int(first), int(last or first) + 1))
+    return found

@@ -1,0 +1,194 @@
+"""Runs: repeatable, resumable after any kill, and refused with a sentence when they cannot go on."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from ndr.errors import Refusal
+from ndr.train import Recipe, load_recipe, train
+from ndr.train.checkpoint import load_checkpoint
+from ndr.train.folder import Holding
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    found = load_checkpoint(folder / "last.safetensors")
+    assert found is not None
+    return found[0]
+
+
+def same(one: Path, other: Path) -> bool:
+    a, b = weights(one), weights(other)
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def quiet(recipe: Recipe, seed: int, out: Path, data: Path) -> dict:
+    return train(recipe, seed, out, data=data, loggers=())
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tiny: Recipe, tmp_path: Path, data: Path):
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        quiet(tiny, seed, tmp_path / name, data)
+    assert same(tmp_path / "a", tmp_path / "b")
+    assert not same(tmp_path / "a", tmp_path / "c")
+
+
+def test_a_finished_run_returns_its_result_without_training(tiny: Recipe, tmp_path: Path, data: Path):
+    first = quiet(tiny, 0, tmp_path / "run", data)
+    before = (tmp_path / "run" / "last.safetensors").stat().st_mtime_ns
+    assert quiet(tiny, 0, tmp_path / "run", data) == json.loads(json.dumps(first))
+    assert (tmp_path / "run" / "last.safetensors").stat().st_mtime_ns == before
+
+
+def test_the_result_says_what_was_reached(tiny: Recipe, tmp_path: Path, data: Path):
+    result = quiet(tiny, 0, tmp_path / "run", data)
+    assert result["iterations"] == 12
+    assert [row["iteration"] for row in result["curve"]] == [4, 8, 12]
+    assert set(result["best"]) == {"iid", "valid", "test"}
+    assert set(result["best"]["test"]["depths"]) == {"9", "10"}
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert {"recipe.json", "versions.json", "metrics.jsonl", "best", "result.json", "curves.png"} <= names
+
+
+def test_the_latest_of_equally_good_networks_is_kept(tiny: Recipe, tmp_path: Path, data: Path):
+    result = quiet(tiny, 0, tmp_path / "run", data)
+    valid = [row["valid"] for row in result["curve"]]
+    best = max(valid)
+    latest = max(row["iteration"] for row in result["curve"] if row["valid"] == best)
+    assert result["best_iteration"] == latest
+
+
+@pytest.mark.parametrize("changes", [["optimiser.averaging=0.9"], ["optimiser.kind=muon"], ["steps=[2,4]"]])
+def test_stopping_between_iterations_changes_nothing(changes: list[str], tmp_path: Path, data: Path, shrink: list[str]):
+    recipe = load_recipe("ctl-forward-ndr-small", [*shrink, *changes])
+    quiet(recipe, 5, tmp_path / "whole", data)
+    seen = 0
+
+    def stop(row: dict) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Refusal, match="the same command goes on"):
+        train(recipe, 5, tmp_path / "halves", data=data, loggers=(), watch=stop)
+    result = quiet(recipe, 5, tmp_path / "halves", data)
+    assert same(tmp_path / "whole", tmp_path / "halves")
+    assert [row["iteration"] for row in result["curve"]] == [4, 8, 12]
+
+
+def command(recipe: Path, out: Path, data: Path) -> subprocess.Popen:
+    words = [sys.executable, "-m", "ndr", "train", str(recipe), "--seed", "7", "--out", str(out), "--data", str(data)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [*words, "--log", "none"], env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+
+
+@pytest.mark.slow
+def test_kills_at_random_moments_change_nothing(shrink: list[str], tmp_path: Path, data: Path):
+    recipe = tmp_path / "recipe.json"
+    long = load_recipe("ctl-forward-ndr-small", [*shrink, "iterations=400", "evaluate_every=10"])
+    recipe.write_text(long.model_dump_json())
+    quiet(long, 7, tmp_path / "whole", data)
+    chance = random.Random(0)
+    killed = 0
+    for _ in range(12):
+        process = command(recipe, tmp_path / "killed", data)
+        deadline = time.monotonic() + 60
+        before = stamp(tmp_path / "killed")
+        # Wait for a new checkpoint, so that every attempt gets on; then strike within the next few writes.
+        while process.poll() is None and stamp(tmp_path / "killed") == before and time.monotonic() < deadline:
+            time.sleep(0.002)
+        time.sleep(chance.uniform(0, 0.15))
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            killed += 1
+        process.communicate()
+        if (tmp_path / "killed" / "result.json").exists():
+            break
+    process = command(recipe, tmp_path / "killed", data)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert killed >= 3
+    assert same(tmp_path / "whole", tmp_path / "killed")
+    result = json.loads((tmp_path / "killed" / "result.json").read_text())
+    assert [row["iteration"] for row in result["curve"]] == list(range(10, 401, 10))
+
+
+def stamp(folder: Path) -> int:
+    file = folder / "last.safetensors"
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def test_a_damaged_last_checkpoint_falls_back_to_the_one_before(tiny: Recipe, tmp_path: Path, data: Path):
+    quiet(tiny, 5, tmp_path / "whole", data)
+    out = tmp_path / "damaged"
+    quiet(tiny, 5, out, data)
+    (out / "result.json").unlink()
+    damaged = bytearray((out / "last.safetensors").read_bytes())
+    damaged[len(damaged) // 2] ^= 4
+    (out / "last.safetensors").write_bytes(damaged)
+    quiet(tiny, 5, out, data)
+    assert same(tmp_path / "whole", out)
+
+
+def test_another_recipe_is_not_mixed_into_a_folder(tiny: Recipe, tmp_path: Path, data: Path):
+    quiet(tiny, 0, tmp_path / "run", data)
+    other = tiny.model_copy(update={"batch": 31})
+    with pytest.raises(Refusal, match="batch is 32 there, 31 here"):
+        quiet(other, 0, tmp_path / "run", data)
+
+
+def test_a_second_process_is_refused_and_told_who_is_there(tiny: Recipe, tmp_path: Path, data: Path):
+    with Holding(tmp_path / "run"), pytest.raises(Refusal, match=f"in use by process {os.getpid()} "):
+        quiet(tiny, 0, tmp_path / "run", data)
+
+
+def test_a_loss_that_is_no_number_ends_in_a_sentence(shrink: list[str], tmp_path: Path, data: Path):
+    wild = load_recipe("ctl-forward-ndr-small", [*shrink, "optimiser.learning_rate=1e30", "optimiser.clip=null"])
+    with pytest.raises(Refusal, match="no longer a number"):
+        quiet(wild, 0, tmp_path / "run", data)
+
+
+def test_a_full_disk_ends_in_a_sentence_and_the_run_goes_on_later(
+    tiny: Recipe, tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+):
+    quiet(tiny, 5, tmp_path / "whole", data)
+    real, calls = os.fsync, 0
+
+    def sometimes_full(handle: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 8:
+            raise OSError(28, "No space left on device")
+        real(handle)
+
+    monkeypatch.setattr("os.fsync", sometimes_full)
+    with pytest.raises(Refusal, match="No space left on device"):
+        quiet(tiny, 5, tmp_path / "full", data)
+    quiet(tiny, 5, tmp_path / "full", data)
+    assert same(tmp_path / "whole", tmp_path / "full")
+
+
+@pytest.mark.parametrize("row", ["lstm", "dnc", "transformer", "rel-act-a", "geom-act-u", "absrel-gate"])
+def test_every_kind_of_network_trains(row: str, tmp_path: Path, data: Path):
+    small = {"lstm": ["model.hidden=8"], "dnc": ["model.hidden=8", "model.cells=5"]}
+    changes = small.get(row, ["model.width=8", "model.steps=3", "model.update.hidden=16"])
+    changes += [*changes, "task.variant=clean", "model.variant=clean", "iterations=2", "evaluate_every=2", "batch=16"]
+    recipe = load_recipe(f"ctl-backward-{row}-paper", [*changes, "precision=32-true", "milestones=[2]"])
+    task = recipe.open_task()
+    recipe = recipe.model_copy(update={"model": recipe.model.model_copy(update={"tokens": task.tokens})})
+    result = quiet(recipe, 0, tmp_path / "run", data)
+    assert result["iterations"] == 2
+    assert set(result["milestones"]) == {"2"}

@@ -1,0 +1,93 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from ndr.errors import Refusal
+from ndr.models.network import build
+from ndr.train.recipe import load_recipe, merge, names
+
+
+def test_every_shipped_recipe_is_whole_and_its_network_is_built_for_its_task():
+    assert len(names()) > 50
+    for name in names():
+        recipe = load_recipe(name)
+        task = recipe.open_task()
+        assert recipe.name == name
+        assert recipe.name.startswith(task.name)
+        assert recipe.model.tokens == task.tokens
+        assert recipe.model.answers == task.answers
+        assert recipe.model.task == task.name
+        assert recipe.model.variant == task.variant
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("ctl-forward-ndr-paper", 665_869), ("arithmetic-ndr-paper", 929_301), ("listops-ndr-paper", 2_656_813)],
+)
+def test_paper_recipes_have_the_papers_sizes(name: str, count: int):
+    network = build(load_recipe(name).model)
+    assert sum(parameter.numel() for parameter in network.parameters()) == count
+
+
+def test_paper_settings_are_those_of_the_runs():
+    ndr = load_recipe("ctl-backward-ndr-paper")
+    assert (ndr.batch, ndr.iterations, ndr.sampling) == (512, 30_000, "bucketed")
+    assert (ndr.optimiser.learning_rate, ndr.optimiser.weight_decay, ndr.optimiser.clip) == (1.5e-4, 0.01, 5.0)
+    lstm = load_recipe("arithmetic-lstm-paper")
+    assert (lstm.optimiser.kind, lstm.optimiser.clip, lstm.batch) == ("adam", 5.0, 256)
+    assert load_recipe("listops-ndr-paper").model.test_steps == 24
+
+
+def test_a_recipe_survives_its_file(tmp_path: Path):
+    recipe = load_recipe("listops-rel-paper")
+    file = tmp_path / "mine.json"
+    file.write_text(recipe.model_dump_json())
+    assert load_recipe(file) == recipe
+
+
+def test_overrides_change_exactly_what_they_name():
+    changed = load_recipe("ctl-forward-ndr-paper", ["optimiser.learning_rate=3e-3", "model.update.squash=crisp"])
+    assert changed.optimiser.learning_rate == 3e-3
+    assert changed.model.update.squash == "crisp"
+    back = json.loads(changed.model_dump_json())
+    back["optimiser"]["learning_rate"], back["model"]["update"]["squash"] = 1.5e-4, "sigmoid"
+    assert back == json.loads(load_recipe("ctl-forward-ndr-paper").model_dump_json())
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("iteratoins=3", 'no key "iteratoins" (did you mean "iterations"?)'),
+        ("optimiser.learning_rat=3", 'did you mean "learning_rate"?'),
+        ("model.update.hiden=3", 'did you mean "hidden"?'),
+        ("optimizer.clip=1", 'did you mean "optimiser"?'),
+        ("batch=0", "greater than or equal to 1"),
+        ("model.attention.heads=3", "cannot be split into 3 heads"),
+        ("batch", "not of the form key=value"),
+    ],
+)
+def test_a_wrong_override_is_refused_in_one_sentence(override: str, sentence: str):
+    with pytest.raises(Refusal) as refusal:
+        load_recipe("ctl-forward-ndr-paper", [override])
+    assert sentence in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_an_unknown_recipe_names_the_nearest():
+    with pytest.raises(Refusal, match='did you mean "ctl-forward-ndr-small"'):
+        load_recipe("ctl-forwrd-ndr-small")
+
+
+@pytest.mark.parametrize("text", ["", "[1, 2]", "{", '{"name": "x"}', "\x00"])
+def test_a_damaged_recipe_file_is_refused(tmp_path: Path, text: str):
+    file = tmp_path / "mine.json"
+    file.write_text(text)
+    with pytest.raises(Refusal):
+        load_recipe(file)
+
+
+def test_merging_replaces_a_part_of_another_kind_whole():
+    base = {"update": {"kind": "residual", "hidden": 3, "dropout": 0.5}}
+    assert merge(base, {"update": {"hidden": 5}}) == {"update": {"kind": "residual", "hidden": 5, "dropout": 0.5}}
+    assert merge(base, {"update": {"kind": "copy-gate"}}) == {"update": {"kind": "copy-gate"}}
