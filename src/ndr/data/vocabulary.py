@@ -1,45 +1,45 @@
-"""Text to token ids and back."""
+"""Tokens and answers as numbers."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 from ndr.errors import Refusal
+from ndr.tasks import Task
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Token id = position in `tokens`, class = position in `answers`. B and E belong to the networks."""
+    """The id of a token, and the class of an answer, is its place. Models add their own begin and end tokens."""
 
     tokens: tuple[str, ...]
     answers: tuple[str, ...]
 
-    @cached_property
-    def ids(self) -> dict[str, int]:
-        return {token: index for index, token in enumerate(self.tokens)}
+    @staticmethod
+    def of(task: Task) -> "Vocabulary":
+        return Vocabulary(task.tokens, task.answers)
 
     @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        # Longest first, so that "[MAX" is not read as a shorter token.
-        longest_first = sorted(self.tokens, key=len, reverse=True)
-        return re.compile(r"\s*(" + "|".join(map(re.escape, longest_first)) + r")\s*")
+    def token_ids(self) -> dict[str, int]:
+        return {token: place for place, token in enumerate(self.tokens)}
 
-    def tokenize(self, text: str) -> list[str]:
-        """The tokens of `text`, blanks between them or not; what they mean is the task's business."""
-        found: list[str] = []
-        position = 0
-        while position < len(text):
-            match = self.pattern.match(text, position)
-            if match is None:
-                rest = text[position:].lstrip()
-                raise Refusal(f'unknown symbol "{rest[:1]}" at {len(text) - len(rest)}')
-            found.append(match[1])
-            position = match.end()
-        return found
+    @cached_property
+    def answer_ids(self) -> dict[str, int]:
+        return {answer: place for place, answer in enumerate(self.answers)}
 
-    def encode(self, tokens: Sequence[str]) -> list[int]:
-        return [self.ids[token] for token in tokens]
+    def encode(self, tokens: Iterable[str]) -> list[int]:
+        try:
+            return [self.token_ids[token] for token in tokens]
+        except KeyError as error:
+            raise Refusal(f'the vocabulary has no token "{error.args[0]}"') from error
 
-    def decode(self, ids: Sequence[int]) -> list[str]:
-        return [self.tokens[index] for index in ids]
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        return [self.tokens[token] for token in ids]
+
+    def encode_answer(self, answer: str) -> int:
+        if answer not in self.answer_ids:
+            raise Refusal(f'the vocabulary has no answer "{answer}"')
+        return self.answer_ids[answer]
+
+    def decode_answer(self, number: int) -> str:
+        return self.answers[number]

@@ -1,0 +1,171 @@
+"""Splits on disk: made once, whole or not at all, and opened without reading them."""
+
+import hashlib
+import inspect
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ndr.data.split import Split
+from ndr.errors import Refusal
+from ndr.tasks import SplitSpec, Task
+from ndr.tasks.stream import key_of
+from ndr.tasks.task import Columns, Progress, shuffled
+
+# Raised whenever the same spec and seed give other bytes.
+FORMAT = 1
+ARRAYS = ("tokens", "offsets", "answers", "depths")
+
+
+def data_folder() -> Path:
+    """Where splits are kept: $NDR_DATA, or the user's cache."""
+    if chosen := os.environ.get("NDR_DATA"):
+        return Path(chosen).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ndr" / "data"
+
+
+def open_split(
+    task: Task,
+    name: str,
+    *,
+    seed: int = 0,
+    count: int | None = None,
+    folder: Path | str | None = None,
+    progress: bool = False,
+) -> Split:
+    """A split of a task, made if it is missing. Same task, name, count and seed: same bytes, everywhere."""
+    spec = task.describe(name, count)
+    about = {"format": FORMAT, "task": identity(task), "split": asdict(spec), "seed": seed}
+    key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+    label = f"{name.replace(',', '_')}-seed{seed}-{key[:12]}"
+    place = Path(folder or data_folder()) / f"{file_name(task.name)}-{task.variant}" / label
+    if not (place / "about.json").is_file():
+        make(task, name, spec, seed, about, place, progress)
+    return load(task, name, seed, place)
+
+
+def identity(task: Task) -> dict[str, Any]:
+    """What distinguishes this task from every other; for a user's own task also its code."""
+    kind = type(task)
+    settings = asdict(task) if is_dataclass(task) and not isinstance(task, type) else {}
+    found = {"class": kind.__qualname__, "name": task.name, "variant": task.variant, "settings": settings}
+    if not kind.__module__.startswith("ndr.tasks."):
+        try:
+            code = inspect.getsource(kind)
+        except (OSError, TypeError):
+            code = ""
+        found |= {"tokens": task.tokens, "answers": task.answers, "code": hashlib.sha256(code.encode()).hexdigest()}
+    return found
+
+
+def file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in name)
+
+
+def draw(task: Task, name: str, spec: SplitSpec, seed: int, progress: Progress | None = None) -> Columns:
+    """The samples of a split, in an order that does not follow depth."""
+    key = key_of(identity(task), name, seed)
+    return shuffled(task.fill(spec, key, progress), key)
+
+
+def make(task: Task, name: str, spec: SplitSpec, seed: int, about: dict[str, Any], place: Path, progress: bool) -> None:
+    """Write everything into a folder of its own, then give it its name in one step."""
+    with bar(f"{task.name} {name}", len(spec), progress) as advance:
+        columns = draw(task, name, spec, seed, advance)
+    offsets = np.concatenate([[0], np.cumsum(columns.lengths, dtype=np.int64)])
+    arrays = dict(zip(ARRAYS, (columns.tokens, offsets, columns.answers, columns.depths), strict=True))
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
+    except OSError as error:
+        raise Refusal(f"cannot write to {place.parent}: {error.strerror}; set NDR_DATA to another folder") from error
+    try:
+        for title, array in arrays.items():
+            with (unfinished / f"{title}.npy").open("wb") as file:
+                np.save(file, array)
+                flush(file.fileno())
+        about = {**about, "count": len(columns.answers), "checksum": checksum(arrays)}
+        with (unfinished / "about.json").open("w") as file:
+            json.dump(about, file, indent=1)
+            file.flush()
+            flush(file.fileno())
+        unfinished.chmod(0o755)
+        sync_folder(unfinished)
+        try:
+            unfinished.rename(place)
+        except OSError:
+            # Someone else made the same split meanwhile; theirs holds the same bytes.
+            if not (place / "about.json").is_file():
+                raise
+        sync_folder(place.parent)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def flush(descriptor: int) -> None:
+    os.fsync(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename or a new file in this folder outlast a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def checksum(arrays: dict[str, np.ndarray]) -> str:
+    """Over every array in little-endian order of bytes."""
+    digest = hashlib.sha256()
+    for title in ARRAYS:
+        array = np.ascontiguousarray(arrays[title])
+        digest.update(f"{title} {array.dtype.str} {len(array)}\n".encode())
+        digest.update(memoryview(array.astype(array.dtype.newbyteorder("<"), copy=False)).cast("B"))
+    return digest.hexdigest()
+
+
+def load(task: Task, name: str, seed: int, place: Path) -> Split:
+    try:
+        about = json.loads((place / "about.json").read_text())
+        mapped = {title: np.asarray(np.load(place / f"{title}.npy", mmap_mode="r")) for title in ARRAYS}
+        whole = len(mapped["answers"]) == len(mapped["depths"]) == len(mapped["offsets"]) - 1 == about["count"]
+        whole = whole and int(mapped["offsets"][-1]) == len(mapped["tokens"])
+    except (OSError, ValueError, KeyError) as error:
+        raise Refusal(
+            f"the split in {place} is damaged ({error}); delete that folder and it will be made again"
+        ) from error
+    if not whole:
+        raise Refusal(f"the split in {place} is damaged; delete that folder and it will be made again")
+    flat, offsets, answers, depths = (mapped[title] for title in ARRAYS)
+    return Split(task, name, seed, about["checksum"], flat, offsets, answers, depths)
+
+
+def verify(split: Split) -> bool:
+    """Read everything and compare with the checksum it was made with."""
+    arrays = {"tokens": split.flat, "offsets": split.offsets, "answers": split.answers, "depths": split.depths}
+    return checksum(arrays) == split.checksum
+
+
+@contextmanager
+def bar(title: str, total: int, show: bool) -> Iterator[Progress | None]:
+    """A progress bar, where one is wanted."""
+    if not show:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as drawn:
+        line = drawn.add_task(title, total=total)
+        yield lambda done: drawn.advance(line, done)

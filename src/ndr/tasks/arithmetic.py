@@ -1,0 +1,330 @@
+"""Simple arithmetic: nested additions and multiplications modulo 10, as in `((4*7)+2)`."""
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ndr.errors import Refusal
+from ndr.tasks.fill import fill
+from ndr.tasks.malformed import MAX_TOKENS, MalformedText, check_size, unknown
+from ndr.tasks.node import Flat, Node, freeze
+from ndr.tasks.stream import Stream, threshold
+from ndr.tasks.task import Columns, Progress, SplitSpec, Task, balanced
+from ndr.tasks.tilt import about, within
+
+DIGITS = tuple("0123456789")
+OPEN, CLOSE, TIMES, PLUS, ZERO = 0, 1, 2, 3, 4
+# Work still to do while a tree is drawn: a token (below 100), or 100 + 2·height, + 1 if it must be reached exactly.
+AT_MOST, EXACTLY = 100, 101
+
+
+@dataclass(frozen=True)
+class Arithmetic(Task):
+    """Expressions of digits, `+` and `*` with brackets around every operation; one character is one token.
+
+    The variant `clean` draws trees freely (an operand is an operation with probability `sub_operation`) given their
+    depth and at most `max_length` tokens, so left and right are alike. The variant `paper` draws as the paper's
+    runs did, where the deeper operand is mostly on one side.
+    """
+
+    sub_operation: float = 0.2
+    max_length: int = 50
+    variant: Literal["clean", "paper"] = "clean"
+
+    def __post_init__(self) -> None:
+        if self.variant not in ("clean", "paper"):
+            raise Refusal('arithmetic is "clean" or "paper"')
+        if not 0 < self.sub_operation < 0.5:
+            raise Refusal(f"sub_operation lies between 0 and 0.5, not {self.sub_operation}")
+
+    @property
+    def name(self) -> str:
+        return "arithmetic"
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        return ("(", ")", "*", "+", *DIGITS)
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        return DIGITS
+
+    @property
+    def separator(self) -> str:
+        return ""
+
+    @property
+    def splits(self) -> dict[str, SplitSpec]:
+        # There are only 200 expressions with one operation: train has them all.
+        single = tuple(f"({left}{sign}{right})" for sign, left, right in product("+*", DIGITS, DIGITS))
+        train = SplitSpec(balanced(range(2, 6), 100_000), "train", always=single)
+        if self.variant == "clean":
+            return {
+                "train": train,
+                "iid": SplitSpec(balanced(range(2, 6), 1_000), "held-out"),
+                "valid": SplitSpec(balanced([6], 1_000)),
+                "test": SplitSpec(balanced([7, 8], 1_000)),
+            }
+        often = 0.3
+        return {
+            "train": SplitSpec(train.counts, "train", always=single, sampler="rejection"),
+            "iid": SplitSpec(balanced(range(2, 6), 1_000), "held-out", always=single, sampler="rejection"),
+            "valid": SplitSpec(balanced([6], 1_000), sub_operation=often, sampler="rejection"),
+            "test": SplitSpec(balanced([7, 8], 1_000), sub_operation=often, sampler="rejection"),
+        }
+
+    def tokenize(self, text: str) -> list[str]:
+        return [symbol for symbol, _ in self.symbols(text)]
+
+    def symbols(self, text: str) -> list[tuple[str, int]]:
+        """The tokens and their positions; blanks between them are allowed."""
+        check_size(text)
+        found = []
+        for position, symbol in enumerate(text):
+            if symbol in self.tokens:
+                found.append((symbol, position))
+            elif symbol != " ":
+                raise unknown(symbol, position)
+        if len(found) > MAX_TOKENS:
+            raise MalformedText(f"input longer than {MAX_TOKENS:,} tokens", found[MAX_TOKENS][1])
+        return found
+
+    def read(self, text: str) -> list[Flat]:
+        """The nodes in the order in which they open."""
+        symbols = self.symbols(text)
+        nodes: list[Flat] = []
+        # Open operations, each with the node made for it and the position of its bracket.
+        waiting: list[tuple[int, int]] = []
+        finished: int | None = None
+        for column, (symbol, position) in enumerate(symbols):
+            node = nodes[waiting[-1][0]] if waiting else None
+            if symbol in "()" and finished is not None and not waiting:
+                raise MalformedText(f'unbalanced "{symbol}"' if symbol == ")" else 'second expression "("', position)
+            if symbol == "(":
+                if finished is not None:
+                    raise MalformedText('missing operator before "("', position)
+                waiting.append((len(nodes), position))
+                nodes.append(Flat("", -1, column))
+            elif symbol in "+*":
+                if node is None:
+                    raise MalformedText(f'operator "{symbol}" outside brackets', position)
+                if node.label:
+                    reason = "without a right argument" if finished is None else "is the second in one pair of brackets"
+                    raise MalformedText(
+                        f'operator "{symbol}" {reason}'
+                        if finished is not None
+                        else f'operator "{node.label}" {reason}',
+                        position,
+                    )
+                if finished is None:
+                    raise MalformedText(f'operator "{symbol}" without a left argument', position)
+                node.label, node.column = symbol, column
+                node.children.append(finished)
+                finished = None
+            elif symbol == ")":
+                if node is None:
+                    raise MalformedText('unbalanced ")"', position)
+                if not node.label:
+                    raise MalformedText("brackets without an operator", position)
+                if finished is None:
+                    raise MalformedText(f'operator "{node.label}" without a right argument', position)
+                node.children.append(finished)
+                left, right = (nodes[child] for child in node.children)
+                pair = int(left.value), int(right.value)
+                node.value = str((pair[0] + pair[1] if node.label == "+" else pair[0] * pair[1]) % 10)
+                node.depth = 1 + max(left.depth, right.depth)
+                node.last, node.selected = column, frozenset((0, 1))
+                finished = waiting.pop()[0]
+            else:
+                if finished is not None:
+                    raise MalformedText(f'missing operator before "{symbol}"', position)
+                finished = len(nodes)
+                nodes.append(Flat(symbol, column, column, column, symbol))
+        if waiting:
+            raise MalformedText('unclosed "("', waiting[-1][1])
+        return nodes
+
+    def evaluate(self, text: str) -> str:
+        return self.read(text)[0].value
+
+    def depth(self, text: str) -> int:
+        """Operations on the longest path."""
+        return self.read(text)[0].depth
+
+    def parse(self, text: str) -> Node:
+        """The tree; the operator stands for its operation."""
+        return freeze(self.read(text))
+
+    def sample(self, generator: np.random.Generator, depth: int = 3, length: tuple[int, int] | None = None) -> str:
+        ids = self.plan(depth, length).draw(Stream(int(generator.integers(1 << 63))))
+        return self.join(self.tokens[token] for token in ids)
+
+    def limits(self, depth: int, length: tuple[int, int] | None) -> tuple[int, int]:
+        """Fewest and most tokens: by default at most 50, and beyond depth 8 six more for every further operation."""
+        low, high = length or (1, max(self.max_length, 6 * depth + 2))
+        widest = 4 * 2 ** min(depth, 60) - 3
+        reachable = [
+            count for count in range(max(low, 4 * depth + 1), min(high, low + 10 * depth + 8) + 1) if count % 4 == 1
+        ]
+        if high > MAX_TOKENS or not reachable or reachable[0] > widest:
+            raise Refusal(
+                f"arithmetic of depth {depth} has {4 * depth + 1}, {4 * depth + 5} … tokens, at most {min(widest, MAX_TOKENS)}; "
+                f"none between {low} and {high}"
+            )
+        return low, min(high, widest)
+
+    def plan(self, depth: int, length: tuple[int, int] | None = None) -> "TreePlan":
+        low, high = self.limits(depth, length)
+        # Named splits hold free trees; beyond them lengths are spread, see `tilt`.
+        target = (low + high) / 2 if length else 0.0 if high <= self.max_length else 0.85 * high
+        return tree_plan(depth, low, high, target, self.sub_operation)
+
+    def fill(self, spec: SplitSpec, key: int, progress: Progress | None = None) -> Columns:
+        if spec.arguments:
+            raise Refusal("arithmetic operations always have two arguments")
+        if spec.sampler == "rejection":
+            chance = threshold(1 - (spec.sub_operation or self.sub_operation))
+            paper = WrappedPlan(min(spec.depths), max(spec.depths), self.max_length, chance)
+            return fill(self, spec, key, [(paper, spec.counts)], progress)
+        plans = [(self.plan(depth, spec.length), ((depth, count),)) for depth, count in spec.counts]
+        return fill(self, spec, key, plans, progress)
+
+
+@dataclass(frozen=True)
+class TreePlan:
+    """Free trees of one depth. `both` and `left`: which operand reaches the depth; `leaf`: when a tree ends."""
+
+    depth: int
+    high: int
+    both: tuple[int, ...]
+    left: tuple[int, ...]
+    leaf: tuple[int, ...]
+    keep: tuple[int, ...]
+    kind: ClassVar[int] = 1
+
+    def numbers(self) -> list[int]:
+        return [self.depth, self.high, *self.both, *self.left, *self.leaf, *self.keep]
+
+    def draw(self, stream: Stream) -> list[int]:
+        while True:
+            ids = grow(stream, EXACTLY + 2 * self.depth, self.high, self.leaf, self.both, self.left)
+            if ids and stream.chance(self.keep[len(ids)]):
+                return ids
+
+
+@dataclass(frozen=True)
+class WrappedPlan:
+    """The paper's draw: a free tree; while it is too shallow it becomes the right operand of a new operation."""
+
+    low: int
+    high: int
+    max_length: int
+    leaf: int
+    kind: ClassVar[int] = 2
+
+    def numbers(self) -> list[int]:
+        return [self.low, self.high, self.max_length, self.leaf]
+
+    def draw(self, stream: Stream) -> list[int] | None:
+        leaf = (self.leaf,) * (self.high + 1)
+        ids = grow(stream, AT_MOST + 2 * self.high, self.max_length, leaf)
+        while ids and height_of(ids) < self.low:
+            new = grow(stream, AT_MOST + 2 * (self.high - 1), self.max_length, leaf)
+            sign = TIMES + stream.below(2)
+            ids = [OPEN, *new, sign, *ids, CLOSE] if new else None
+        return ids if ids and len(ids) <= self.max_length and height_of(ids) <= self.high else None
+
+
+def height_of(ids: list[int]) -> int:
+    """Every operation opens one bracket, so the deepest nesting is the depth."""
+    level = deepest = 0
+    for token in ids:
+        level += (token == OPEN) - (token == CLOSE)
+        deepest = max(deepest, level)
+    return deepest
+
+
+def grow(
+    stream: Stream,
+    root: int,
+    room: int,
+    leaf: tuple[int, ...],
+    both: tuple[int, ...] = (),
+    left: tuple[int, ...] = (),
+) -> list[int] | None:
+    """Draw one tree, from left to right; None as soon as it is longer than `room`."""
+    ids: list[int] = []
+    work = [root]
+    while work:
+        item = work.pop()
+        if item < AT_MOST:
+            ids.append(item)
+            continue
+        if len(ids) + len(work) >= room:
+            return None
+        height, exactly = divmod(item - AT_MOST, 2)
+        if height == 0 or (not exactly and stream.chance(leaf[height])):
+            ids.append(ZERO + stream.below(10))
+            continue
+        first = second = AT_MOST + 2 * (height - 1)
+        if exactly:
+            choice = stream.bits()
+            deep, shallow = EXACTLY + 2 * (height - 1), AT_MOST + 2 * (height - 2)
+            if choice < both[height]:
+                first = second = deep
+            elif choice < left[height]:
+                first, second = deep, shallow
+            else:
+                first, second = shallow, deep
+        ids.append(OPEN)
+        work += (CLOSE, second, TIMES + stream.below(2), first)
+    return ids
+
+
+@cache
+def tree_plan(depth: int, low: int, high: int, target: float, sub_operation: float) -> TreePlan:
+    """The exact law of free trees of this depth, by their generating function, tilted to the target length if any."""
+    stop, go = 1 - sub_operation, sub_operation
+
+    def weights(z: float) -> tuple[list[float], list[float]]:
+        """Total weight of the trees that reach each height exactly, and at most."""
+        exactly, at_most = [stop * z], [stop * z]
+        for height in range(1, depth + 1):
+            below = at_most[height - 2] if height > 1 else 0.0
+            exactly.append(go * z * z * z * exactly[-1] * (2 * below + exactly[-1]))
+            at_most.append(stop * z + go * z * z * z * at_most[-1] * at_most[-1])
+        return exactly, at_most
+
+    def shares(z: float) -> tuple[list[float], list[float]]:
+        """Per height: the chance that both operands reach it, and that a tree of at most this height is a digit."""
+        exactly, at_most = weights(z)
+        both = [0.0] + [
+            exactly[height - 1] / (2 * (at_most[height - 2] if height > 1 else 0.0) + exactly[height - 1] or 1.0)
+            for height in range(1, depth + 1)
+        ]
+        return both, [stop * z / total for total in at_most]
+
+    def mean_length(z: float) -> float:
+        both, leaf = shares(z)
+        if not all(value == value for value in (*both, *leaf)):
+            return float(MAX_TOKENS * MAX_TOKENS)
+        exactly, at_most = [1.0], [1.0]
+        for height in range(1, depth + 1):
+            shallow = at_most[height - 2] if height > 1 else 0.0
+            exactly.append(3 + exactly[-1] + both[height] * exactly[-1] + (1 - both[height]) * shallow)
+            at_most.append(leaf[height] + (1 - leaf[height]) * (3 + 2 * at_most[-1]))
+        return exactly[depth]
+
+    z, keep = about(mean_length, target, low, high) if target else within(mean_length, high)
+    both, leaf = shares(z)
+    return TreePlan(
+        depth,
+        high,
+        tuple(threshold(value) if height > 1 else 1 << 32 for height, value in enumerate(both)),
+        tuple(threshold(value + (1 - value) / 2) for value in both),
+        tuple(threshold(value) for value in leaf),
+        keep,
+    )

@@ -1,0 +1,421 @@
+"""ListOps by dependency depth: nested MAX, MED, MIN and SM (sum modulo 10), as in `[MED 4 8 5 [MAX 8 4 9 ] ]`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ndr.errors import Refusal
+from ndr.tasks.fill import fill
+from ndr.tasks.malformed import MAX_TOKENS, MalformedText, check_size, unknown
+from ndr.tasks.node import Flat, Node, freeze
+from ndr.tasks.stream import Stream, threshold
+from ndr.tasks.task import Columns, Progress, SplitSpec, Task, balanced
+from ndr.tasks.tilt import about, within
+
+DIGITS = tuple("0123456789")
+OPERATIONS = ("[MAX", "[MED", "[MIN", "[SM")
+MAX, MED, MIN, SM = range(4)
+CLOSE = 14
+MOST_ARGUMENTS = 100
+
+
+def apply(operation: int, values: Sequence[int]) -> tuple[int, list[int]]:
+    """The value of an operation, and the places of the arguments that it needs."""
+    if operation == SM:
+        return sum(values) % 10, list(range(len(values)))
+    if operation == MED:
+        # Equal values keep their order, so which argument is needed is never a matter of chance.
+        order = sorted(range(len(values)), key=values.__getitem__)
+        middle = order[(len(values) - 1) // 2 : len(values) // 2 + 1]
+        return sum(values[place] for place in middle) // len(middle), middle
+    value = max(values) if operation == MAX else min(values)
+    return value, [list(values).index(value)]
+
+
+@dataclass(frozen=True)
+class ListOps(Task):
+    """Lists of digits and further lists. Depth is dependency depth: that of the tree without unneeded branches.
+
+    MIN and MAX need the first argument that has the extreme value, MED the middle one or two, SM all of them.
+    An argument is an operation with probability `sub_operation`; an operation has 2 to `max_arguments` arguments.
+    The variant `clean` builds each depth directly within `max_length` tokens; `paper` draws as the paper's runs did.
+    """
+
+    sub_operation: float = 0.3
+    max_arguments: int = 5
+    max_length: int = 50
+    variant: Literal["clean", "paper"] = "clean"
+
+    def __post_init__(self) -> None:
+        if self.variant not in ("clean", "paper"):
+            raise Refusal('listops is "clean" or "paper"')
+        if not 0 < self.sub_operation < 1:
+            raise Refusal(f"sub_operation lies between 0 and 1, not {self.sub_operation}")
+        if not 2 <= self.max_arguments <= MOST_ARGUMENTS:
+            raise Refusal(f"max_arguments lies between 2 and {MOST_ARGUMENTS}, not {self.max_arguments}")
+
+    @property
+    def name(self) -> str:
+        return "listops"
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        return (*DIGITS, *OPERATIONS, "]")
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        return DIGITS
+
+    @property
+    def splits(self) -> dict[str, SplitSpec]:
+        sampler: Literal["direct", "rejection"] = "direct" if self.variant == "clean" else "rejection"
+        return {
+            "train": SplitSpec(balanced(range(1, 6), 1_000_000), "train", sampler=sampler),
+            "iid": SplitSpec(balanced(range(1, 6), 1_000), "held-out", sampler=sampler),
+            "valid": SplitSpec(balanced([6], 1_000), sampler=sampler),
+            "test": SplitSpec(balanced([7, 8], 1_000), sampler=sampler),
+        }
+
+    def tokenize(self, text: str) -> list[str]:
+        return [symbol for symbol, _ in self.symbols(text)]
+
+    def symbols(self, text: str) -> list[tuple[str, int]]:
+        """The tokens and their positions. Blanks separate tokens; `]` may follow a digit or `]` without one."""
+        check_size(text)
+        found: list[tuple[str, int]] = []
+        start = 0
+        for word in text.split(" "):
+            inner = word.rstrip("]")
+            if inner:
+                if inner not in self.tokens:
+                    raise unknown(inner, start)
+                found.append((inner, start))
+            found += [("]", start + place) for place in range(len(inner), len(word))]
+            start += len(word) + 1
+        if len(found) > MAX_TOKENS:
+            raise MalformedText(f"input longer than {MAX_TOKENS:,} tokens", found[MAX_TOKENS][1])
+        return found
+
+    def read(self, text: str) -> list[Flat]:
+        """The nodes in the order in which they open."""
+        nodes: list[Flat] = []
+        waiting: list[tuple[int, int]] = []
+        for column, (symbol, position) in enumerate(self.symbols(text)):
+            if nodes and not waiting:
+                raise MalformedText('unbalanced "]"' if symbol == "]" else f'"{symbol}" after the end', position)
+            if symbol != "]":
+                if waiting:
+                    nodes[waiting[-1][0]].children.append(len(nodes))
+                if symbol in OPERATIONS:
+                    waiting.append((len(nodes), position))
+                    nodes.append(Flat(symbol, column, column))
+                else:
+                    nodes.append(Flat(symbol, column, column, column, symbol))
+                continue
+            if not waiting:
+                raise MalformedText('unbalanced "]"', position)
+            place, opened = waiting.pop()
+            node = nodes[place]
+            if not node.children:
+                raise MalformedText(f'operator "{node.label}" without arguments', opened)
+            value, needed = apply(OPERATIONS.index(node.label), [int(nodes[child].value) for child in node.children])
+            node.value, node.selected, node.last = str(value), frozenset(needed), column
+            node.depth = 1 + max(nodes[node.children[one]].depth for one in needed)
+        if waiting:
+            raise MalformedText(f'unclosed "{nodes[waiting[-1][0]].label}"', waiting[-1][1])
+        return nodes
+
+    def evaluate(self, text: str) -> str:
+        return self.read(text)[0].value
+
+    def depth(self, text: str) -> int:
+        """Dependency depth: operations on the longest path of the tree without unneeded branches."""
+        return self.read(text)[0].depth
+
+    def parse(self, text: str) -> Node:
+        """The whole tree; nodes in branches that no operation above selects have `needed=False`."""
+        return freeze(self.read(text))
+
+    def sample(
+        self,
+        generator: np.random.Generator,
+        depth: int = 3,
+        length: tuple[int, int] | None = None,
+        arguments: tuple[int, int] | None = None,
+    ) -> str:
+        ids = self.plan(depth, depth, length, arguments).draw(Stream(int(generator.integers(1 << 63))))
+        return self.join(self.tokens[token] for token in ids)
+
+    def plan(
+        self, depth: int, height: int, length: tuple[int, int] | None = None, arguments: tuple[int, int] | None = None
+    ) -> "SpinePlan":
+        """How to build one depth; no branch makes the tree higher than `height`."""
+        fewest, most = arguments or (2, self.max_arguments)
+        if not 2 <= fewest <= most <= MOST_ARGUMENTS:
+            raise Refusal(f"an operation has between 2 and {MOST_ARGUMENTS} arguments, not {fewest}-{most}")
+        shortest = 1 + depth * (fewest + 1)
+        # By default the room per operation stays what it is at depth 8 and 5 arguments.
+        named = depth <= 8 and arguments is None
+        low, high = length or (1, self.max_length if named else max(self.max_length, 6 * depth + 2, 2 * shortest))
+        if high < shortest or high > MAX_TOKENS:
+            raise Refusal(
+                f"listops of depth {depth} with at least {fewest} arguments has {shortest} to {MAX_TOKENS} tokens; "
+                f"none between {low} and {high}"
+            )
+        # Long samples of small depth need room for unneeded branches.
+        height = max(height, depth + 6 if length else depth)
+        # Named splits hold free trees; beyond them lengths are spread, see `tilt`.
+        target = (low + high) / 2 if length else 0.0 if named else 0.8 * high
+        return spine_plan(depth, height, (fewest, most), (low, high), target, self.sub_operation)
+
+    def fill(self, spec: SplitSpec, key: int, progress: Progress | None = None) -> Columns:
+        if spec.sampler == "rejection":
+            paper = paper_plan(
+                min(spec.depths), max(spec.depths), self.max_arguments, self.max_length, self.sub_operation
+            )
+            return fill(self, spec, key, [(paper, spec.counts)], progress)
+        height = max(spec.depths)
+        plans = [
+            (self.plan(depth, height, spec.length, spec.arguments), ((depth, count),)) for depth, count in spec.counts
+        ]
+        return fill(self, spec, key, plans, progress)
+
+
+@dataclass(frozen=True)
+class Branching:
+    """Free trees, by the height that they may still have: when one ends, and how many arguments it has otherwise."""
+
+    fewest: int
+    leaf: tuple[int, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+    def numbers(self) -> list[int]:
+        return [
+            self.fewest,
+            len(self.leaf),
+            len(self.counts[0]),
+            *self.leaf,
+            *(one for row in self.counts for one in row),
+        ]
+
+
+def choose(stream: Stream, cumulative: tuple[int, ...]) -> int:
+    """A place, by thresholds of which the last is 2³²."""
+    bits = stream.bits()
+    place = 0
+    while bits >= cumulative[place]:
+        place += 1
+    return place
+
+
+def branch(
+    stream: Stream, law: Branching, height: int, room: int, per_operation: int
+) -> tuple[list[int], int, int, int] | None:
+    """Draw one free tree: its ids, value, dependency depth and cost; None as soon as it costs more than `room`."""
+    ids: list[int] = []
+    cost = 0
+    # Open operations: operation, arguments wanted, height below, values and depths so far.
+    waiting: list[tuple[int, int, int, list[int], list[int]]] = []
+    while True:
+        if height and not stream.chance(law.leaf[height]):
+            operation = stream.below(4)
+            count = law.fewest + choose(stream, law.counts[height])
+            cost += per_operation
+            ids.append(10 + operation)
+            height -= 1
+            waiting.append((operation, count, height, [], []))
+            continue
+        value, depth = stream.below(10), 0
+        ids.append(value)
+        cost += 1
+        if cost > room:
+            return None
+        while waiting:
+            operation, count, height, values, depths = waiting[-1]
+            values.append(value)
+            depths.append(depth)
+            if len(values) < count:
+                break
+            value, needed = apply(operation, values)
+            depth = 1 + max(depths[place] for place in needed)
+            ids.append(CLOSE)
+            waiting.pop()
+        else:
+            return ids, value, depth, cost
+
+
+@dataclass(frozen=True)
+class SpinePlan:
+    """Builds a sample from the inside out: a digit is wrapped `depth` times in an operation that needs it.
+
+    Around the wrapped part stand free trees. A wrapping which does not need it, or in which something else reaches
+    deeper, is drawn again; one that could have been built from m of its arguments is kept once in m times. With
+    `counts` weighted by the places that the wrapped part can take, this is the law of free trees given their depth,
+    except that every wrapping succeeds in the end, whatever the value inside.
+    """
+
+    depth: int
+    height: int
+    high: int
+    law: Branching
+    counts: tuple[tuple[int, ...], ...]
+    keep: tuple[int, ...]
+    kind: ClassVar[int] = 3
+
+    def numbers(self) -> list[int]:
+        flat = [one for row in self.counts for one in row]
+        return [self.depth, self.height, self.high, *self.law.numbers(), *flat, *self.keep]
+
+    def draw(self, stream: Stream) -> list[int]:
+        while True:
+            ids = self.build(stream)
+            if ids and stream.chance(self.keep[len(ids)]):
+                return ids
+
+    def build(self, stream: Stream) -> list[int] | None:
+        value = stream.below(10)
+        ids = [value]
+        for depth in range(1, self.depth + 1):
+            wrapped = None
+            while wrapped is None:
+                operation = stream.below(4)
+                height = self.height - self.depth + depth - 1
+                count = self.law.fewest + choose(stream, self.counts[height])
+                place = stream.below(count)
+                pieces, values, depths = [], [], []
+                room = self.high - len(ids) - 2 - (self.depth - depth) * (self.law.fewest + 1)
+                for argument in range(count):
+                    if argument == place:
+                        pieces.append(ids)
+                        values.append(value)
+                        depths.append(depth - 1)
+                        continue
+                    free = branch(stream, self.law, height, room, 2)
+                    if free is None:
+                        return None
+                    room -= free[3]
+                    pieces.append(free[0])
+                    values.append(free[1])
+                    depths.append(free[2])
+                result, needed = apply(operation, values)
+                deepest = [one for one in needed if depths[one] == depth - 1]
+                if place not in needed or max(depths[one] for one in needed) >= depth:
+                    continue
+                if len(deepest) == 1 or stream.below(len(deepest)) == 0:
+                    wrapped = [10 + operation, *(token for piece in pieces for token in piece), CLOSE]
+            ids, value = wrapped, result
+        return ids
+
+
+@cache
+def spine_plan(
+    depth: int, height: int, arguments: tuple[int, int], length: tuple[int, int], target: float, sub_operation: float
+) -> SpinePlan:
+    """Weights of free trees and wrappings, tilted so that the wanted lengths are common."""
+    (fewest, most), (low, high) = arguments, length
+    kinds = range(fewest, most + 1)
+    stop, go = 1 - sub_operation, sub_operation / len(kinds)
+
+    def powers(base: float, shift: int) -> list[float]:
+        """Base to the power of (number of arguments − shift)."""
+        power, found = 1.0, []
+        for exponent in range(1, most + 1 - shift):
+            power *= base
+            if exponent >= fewest - shift:
+                found.append(power)
+        return found
+
+    def totals(z: float) -> list[float]:
+        """Weight of all free trees of at most each height."""
+        found = [z]
+        for _ in range(height - 1):
+            found.append(stop * z + go * z * z * sum(powers(found[-1], 0)))
+        return found
+
+    def spread(weights: list[float]) -> list[float]:
+        total = sum(weights)
+        return [weight / total for weight in weights]
+
+    def laws(z: float) -> tuple[list[float], list[list[float]], list[list[float]]]:
+        total = totals(z)
+        leaf = [1.0] + [stop * z / one for one in total[1:]]
+        inner = [spread([1.0 for _ in kinds])] + [spread(powers(one, 0)) for one in total[:-1]]
+        outer = [spread([kind * power for kind, power in zip(kinds, powers(one, 1), strict=True)]) for one in total]
+        return leaf, inner, outer
+
+    def mean_length(z: float) -> float:
+        # A sum above this overflows soon, and such trees are longer than any that could be asked for.
+        if totals(z)[-1] > 1e6:
+            return float(MAX_TOKENS * MAX_TOKENS)
+        leaf, inner, outer = laws(z)
+
+        def mean(shares: list[float]) -> float:
+            return sum(kind * share for kind, share in zip(kinds, shares, strict=True))
+
+        free = [1.0]
+        for level in range(1, height):
+            free.append(leaf[level] + (1 - leaf[level]) * (2 + mean(inner[level]) * free[-1]))
+        spine = range(height - depth, height)
+        return 1 + sum(2 + (mean(outer[level]) - 1) * free[level] for level in spine)
+
+    z, keep = about(mean_length, target, low, high) if target else within(mean_length, high)
+    leaf, inner, outer = laws(z)
+    law = Branching(fewest, tuple(threshold(one) for one in leaf), tuple(cumulative(row) for row in inner))
+    return SpinePlan(depth, height, high, law, tuple(cumulative(row) for row in outer), keep)
+
+
+def cumulative(shares: list[float]) -> tuple[int, ...]:
+    """Thresholds for `choose`."""
+    total, found = 0.0, []
+    for share in shares:
+        total += share
+        found.append(threshold(total))
+    found[-1] = 1 << 32
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class PaperPlan:
+    """The paper's draw: a free tree; while too shallow it becomes an argument, never the last, of a new operation.
+
+    The paper counts three tokens for an operation that has two, so its samples stay shorter than its limit.
+    """
+
+    low: int
+    high: int
+    max_length: int
+    law: Branching
+    kind: ClassVar[int] = 4
+
+    def numbers(self) -> list[int]:
+        return [self.low, self.high, self.max_length, *self.law.numbers()]
+
+    def draw(self, stream: Stream) -> list[int] | None:
+        tree = branch(stream, self.law, self.high, self.max_length, 3)
+        while tree is not None and tree[2] < self.low:
+            operation = stream.below(4)
+            count = 2 + stream.below(3)
+            place = stream.below(count)
+            pieces, cost = [], tree[3] + 3
+            for _ in range(count):
+                free = branch(stream, self.law, self.high - 1, self.max_length - cost, 3)
+                if free is None:
+                    return None
+                cost += free[3]
+                pieces.append(free)
+            pieces.insert(place, tree)
+            value, needed = apply(operation, [piece[1] for piece in pieces])
+            ids = [10 + operation, *(token for piece in pieces for token in piece[0]), CLOSE]
+            tree = ids, value, 1 + max(pieces[one][2] for one in needed), cost
+        return tree[0] if tree is not None and tree[2] <= self.high else None
+
+
+@cache
+def paper_plan(low: int, high: int, max_arguments: int, max_length: int, sub_operation: float) -> PaperPlan:
+    kinds = max_arguments - 1
+    row = cumulative([1 / kinds] * kinds)
+    law = Branching(2, (1 << 32, *[threshold(1 - sub_operation)] * high), (row,) * (high + 1))
+    return PaperPlan(low, high, max_length, law)
