@@ -7,8 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from ndr.models.network import Network, json_coders
-from ndr.models.recurrent import append_end, at_last_token, check_no_steps
+from ndr.models.network import Network, check_tokens, json_coders
+from ndr.models.recurrent import append_end, at_last_token, check_no_steps, full_lengths
 from ndr.models.settings import DNCSettings
 
 EPSILON = 1e-6
@@ -86,8 +86,9 @@ class DNC(Network, coders=json_coders(DNCSettings)):
         steps: int | None = None,
     ) -> Float[Tensor, "batch class"]:
         check_no_steps(steps)
+        check_tokens(tokens, lengths)
         if lengths is None:
-            lengths = torch.full_like(tokens[:, 0], tokens.shape[1])
+            lengths = full_lengths(tokens)
         embedded = self.dropout(self.embedding(append_end(tokens, lengths, len(self.settings.tokens))))
         batch, columns, _ = embedded.shape
         memory = self.blank(batch, embedded)
@@ -169,7 +170,8 @@ def address(
 def allocation(usage: Float[Tensor, "batch cell"]) -> Float[Tensor, "batch cell"]:
     """Weight on the least used cells: each gets what the freer ones left."""
     usage = EPSILON + (1 - EPSILON) * usage
-    ascending, order = usage.sort(dim=-1)
+    # Unused cells tie: only a stable order is the same on every device and in every batch.
+    ascending, order = usage.sort(dim=-1, stable=True)
     before = torch.cat([torch.ones_like(ascending[:, :1]), ascending[:, :-1].cumprod(-1)], -1)
     return torch.zeros_like(usage).scatter(-1, order, (1 - ascending) * before)
 
@@ -184,7 +186,7 @@ def link(memory: Memory, write: Float[Tensor, "batch cell"]) -> Float[Tensor, "b
 def sharpen(
     distribution: Float[Tensor, "batch reads cell"], exponent: Float[Tensor, "batch reads"]
 ) -> Float[Tensor, "batch reads cell"]:
-    """Raise to a power and rescale to the same kind of distribution; a blank one stays nearly blank."""
+    """Raise to a power and rescale to sum to 1; a blank distribution (nothing linked yet) becomes a flat one."""
     scale = distribution.amax(-1, keepdim=True) + EPSILON
     powered = (distribution / scale + EPSILON).pow(exponent[..., None])
     return powered / powered.sum(-1, keepdim=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
-from huggingface_hub import PyTorchModelHubMixin
+from huggingface_hub import PyTorchModelHubMixin, snapshot_download
 from jaxtyping import Float, Int
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
@@ -21,6 +21,8 @@ from ndr.errors import Refusal
 from ndr.models.settings import DNCSettings, ModelSettings, RecurrentSettings, RouterSettings, Texts
 
 SHIPPED = Path(__file__).parent / "pretrained"
+# The kinds of number, in the words of safetensors, that a network can compute with.
+FLOATS = {"F16", "BF16", "F32", "F64"}
 CLASSES = {
     "router": ("ndr.models.router", "NeuralDataRouter"),
     "recurrent": ("ndr.models.recurrent", "Recurrent"),
@@ -73,12 +75,30 @@ class Network(nn.Module, PyTorchModelHubMixin, library_name="ndr", tags=["system
         return [self.settings.answers[index] for index in logits.argmax(-1).tolist()]
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **options: Any) -> Self:
-        """Load a folder written by `save_pretrained`, or a router shipped with the package by its name."""
+    def from_pretrained(  # type: ignore[override]
+        cls,
+        pretrained_model_name_or_path: str | Path,
+        *,
+        force_download: bool = False,
+        token: str | bool | None = None,
+        cache_dir: str | Path | None = None,
+        local_files_only: bool = False,
+        revision: str | None = None,
+    ) -> Self:
+        """Load a folder written by `save_pretrained`, a network shipped with the package, or `owner/name` of the hub.
+
+        The options are those of `huggingface_hub.snapshot_download` and matter for the hub only.
+        """
         folder = find(pretrained_model_name_or_path)
         if not folder.is_dir():
-            hosted: Self = super().from_pretrained(str(pretrained_model_name_or_path), **options)
-            return hosted
+            folder = download(
+                str(pretrained_model_name_or_path),
+                force_download=force_download,
+                token=token,
+                cache_dir=cache_dir,
+                local_files_only=local_files_only,
+                revision=revision,
+            )
         settings = read_settings(folder)
         if settings.kind != cls.KIND:
             raise Refusal(f'{folder} holds a network of kind "{settings.kind}", not "{cls.KIND}"; use ndr.models.load')
@@ -92,16 +112,31 @@ class Network(nn.Module, PyTorchModelHubMixin, library_name="ndr", tags=["system
         expected = {name: list(value.shape) for name, value in network.state_dict().items()}
         try:
             with safe_open(path, framework="pt") as file:
-                found = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118 - not a dict
+                slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            found = {name: value.get_shape() for name, value in slices.items()}
             differing = sorted(name for name in expected | found if expected.get(name) != found.get(name))
             if differing:
                 raise Refusal(f"{path} holds the weights of another network: {differing[0]} differs")
+            kinds = {value.get_dtype() for value in slices.values()}
+            if len(kinds) != 1 or not kinds <= FLOATS:
+                raise Refusal(f"{path} holds numbers of kind {', '.join(sorted(kinds))}; one kind of float is needed")
             network.load_state_dict(load_file(path), assign=True)
         except FileNotFoundError as error:
             raise Refusal(f"{path} is missing") from error
         except (SafetensorError, OSError, ValueError) as error:
             raise error if isinstance(error, Refusal) else Refusal(f"{path} is damaged: {error}") from error
         return network.eval()
+
+
+def check_tokens(tokens: Tensor, lengths: Tensor | None) -> None:
+    """Shapes and types only: looking at the values would stop a compiled or exported network."""
+    if tokens.dim() != 2 or tokens.is_floating_point() or tokens.dtype == torch.bool:
+        raise ValueError(f"tokens must be integers [batch, column], not {tokens.dtype} {tuple(tokens.shape)}")
+    if lengths is not None and (lengths.shape != tokens.shape[:1] or lengths.is_floating_point()):
+        raise ValueError(
+            f"lengths must be integers [{tokens.shape[0]}], one for each row of tokens, "
+            f"not {lengths.dtype} {tuple(lengths.shape)}"
+        )
 
 
 class evaluating:  # noqa: N801 - reads like a statement
@@ -123,6 +158,22 @@ def find(name_or_folder: str | Path) -> Path:
     folder = Path(name_or_folder)
     shipped = SHIPPED / folder.name
     return shipped if not folder.exists() and str(name_or_folder) == folder.name and shipped.is_dir() else folder
+
+
+def download(name: str, **options: Any) -> Path:
+    """The settings and weights of a network on the hub, and nothing else: no pickle is fetched or opened."""
+    if name.count("/") != 1:
+        raise Refusal(missing(name))
+    try:
+        return Path(snapshot_download(name, allow_patterns=["config.json", "model.safetensors"], **options))
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise Refusal(f'there is no folder "{name}", and the hub did not give it: {reason}') from error
+
+
+def missing(name: str | Path) -> str:
+    known = sorted(path.name for path in SHIPPED.glob("*/")) if SHIPPED.is_dir() else []
+    return f'there is no folder "{name}" and no shipped network of this name (shipped: {", ".join(known) or "none"})'
 
 
 def read_settings(folder: Path) -> RouterSettings | RecurrentSettings | DNCSettings:
@@ -149,9 +200,7 @@ def load(name_or_folder: str | Path) -> Network:
     """Any network from its folder, or a shipped one by its name."""
     folder = find(name_or_folder)
     if not folder.is_dir():
-        known = sorted(path.name for path in SHIPPED.glob("*/")) if SHIPPED.is_dir() else []
-        shipped = ", ".join(known) or "none"
-        raise Refusal(f'there is no folder "{name_or_folder}" and no shipped network of this name (shipped: {shipped})')
+        raise Refusal(missing(name_or_folder))
     module, name = CLASSES[read_settings(folder).kind]
     network: Network = getattr(import_module(module), name).from_pretrained(folder)
     return network

@@ -3,9 +3,9 @@
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_padded_sequence
 
-from ndr.models.network import Network, json_coders
+from ndr.models.network import Network, check_tokens, json_coders
 from ndr.models.settings import RecurrentSettings
 
 
@@ -40,15 +40,16 @@ class Recurrent(Network, coders=json_coders(RecurrentSettings)):
         steps: int | None = None,
     ) -> Float[Tensor, "batch class"]:
         check_no_steps(steps)
+        check_tokens(tokens, lengths)
         if lengths is None:
-            lengths = torch.full_like(tokens[:, 0], tokens.shape[1])
+            lengths = full_lengths(tokens)
         embedded = self.dropout(self.embedding(append_end(tokens, lengths, len(self.settings.tokens))))
-        packed = pack_padded_sequence(embedded, lengths.cpu() + 1, batch_first=True, enforce_sorted=False)
-        outputs, (final, _) = self.lstm(packed)
         if self.settings.bidirectional:
-            summary = self.final_states(final)
+            # The backward direction must begin at E, not at the padding.
+            packed = pack_padded_sequence(embedded, lengths.cpu() + 1, batch_first=True, enforce_sorted=False)
+            summary = self.final_states(self.lstm(packed)[1][0])
         else:
-            summary = at_last_token(pad_packed_sequence(outputs, batch_first=True)[0], lengths)
+            summary = at_last_token(self.lstm(embedded)[0], lengths)
         logits: Tensor = self.output(summary)
         return logits
 
@@ -62,12 +63,17 @@ class Recurrent(Network, coders=json_coders(RecurrentSettings)):
 
 
 def append_end(tokens: Tensor, lengths: Tensor, end: int) -> Int[Tensor, "batch column_and_end"]:
-    room = torch.cat([tokens, torch.zeros_like(tokens[:, :1])], dim=1)
+    room = torch.cat([tokens, tokens.new_zeros(tokens.shape[0], 1)], dim=1)
     return room.scatter(1, lengths[:, None], end)
 
 
+def full_lengths(tokens: Int[Tensor, "batch column"]) -> Int[Tensor, " batch"]:
+    return tokens.new_full(tokens.shape[:1], tokens.shape[1])
+
+
 def at_last_token(outputs: Float[Tensor, "batch column width"], lengths: Int[Tensor, " batch"]) -> Tensor:
-    return outputs[torch.arange(outputs.shape[0], device=outputs.device), lengths - 1]
+    # Without any token there is only E to answer from.
+    return outputs[torch.arange(outputs.shape[0], device=outputs.device), (lengths - 1).clamp_min(0)]
 
 
 def check_no_steps(steps: int | None) -> None:

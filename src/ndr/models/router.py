@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ndr.models.encoder import Encoder
-from ndr.models.network import Network, evaluating, json_coders
+from ndr.models.network import Network, check_tokens, evaluating, json_coders
 from ndr.models.settings import AbsoluteRelative, CopyGated, Geometric, Relative, RouterSettings
 from ndr.models.trace import StepRecord, Trace, stack
 from ndr.nn import (
@@ -80,7 +80,8 @@ class NeuralDataRouter(Network, coders=json_coders(RouterSettings)):
         self, tokens: Int[Tensor, "batch column"], lengths: Int[Tensor, " batch"] | None
     ) -> tuple[Int[Tensor, "batch framed"], Bool[Tensor, "batch framed"] | None]:
         """B, the tokens, E after the last real one; and where the padding is."""
-        begin = torch.full_like(tokens[:, :1], self.begin)
+        check_tokens(tokens, lengths)
+        begin = tokens.new_full((tokens.shape[0], 1), self.begin)
         end = torch.full_like(begin, self.end)
         if lengths is None:
             return torch.cat([begin, tokens, end], dim=1), None

@@ -3,7 +3,7 @@
 Each part of a layer has a record of its own, so a record can only hold settings that its part understands.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -16,6 +16,8 @@ class Settings(BaseModel):
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Size = Annotated[int, Field(ge=1, le=1_000_000)]
+Few = Annotated[int, Field(ge=1, le=100)]
+Word = Annotated[str, Field(min_length=1)]
 
 
 class Geometric(Settings):
@@ -82,8 +84,15 @@ class Texts(Settings):
     """the name of the task the network was made for"""
     variant: str = "clean"
     """and its variant"""
-    tokens: tuple[str, ...]
-    answers: tuple[str, ...]
+    tokens: Annotated[tuple[Word, ...], Field(min_length=1)]
+    answers: Annotated[tuple[Word, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _words_differ(self) -> Self:
+        for what, words in (("tokens", self.tokens), ("answers", self.answers)):
+            if len(set(words)) < len(words):
+                raise ValueError(f"{what} must all differ")
+        return self
 
 
 class RouterSettings(Texts):
@@ -115,7 +124,7 @@ class RecurrentSettings(Texts):
     kind: Literal["recurrent"] = "recurrent"
     hidden: Size = 200
     """over both directions together"""
-    layers: Size = 1
+    layers: Few = 1
     embedding: Size = 16
     bidirectional: bool = False
     dropout: Rate = 0.5

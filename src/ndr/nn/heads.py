@@ -9,7 +9,7 @@ from ndr.ops.attention import check_padding, describe
 
 def head_width(width: int, heads: int) -> int:
     if heads < 1 or width % heads:
-        raise ValueError(f"heads must divide the width: {width} columns' width cannot be split into {heads} heads")
+        raise ValueError(f"heads must divide the width: {width} cannot be split into {heads} heads")
     return width // heads
 
 
