@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ndr.errors import nearest
+from ndr.ops import fused
 from ndr.ops.reference import geometric_weights, match_logits
 
 
@@ -37,6 +38,7 @@ def reference(
 
 IMPLEMENTATIONS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None, bool], Tensor]] = {
     "reference": reference,
+    "fused": fused.fused,
 }
 
 
@@ -99,8 +101,10 @@ def geometric_attention(
 
 
 def choose(query: Tensor) -> str:
-    """The best implementation for this device, dtype and size."""
-    return "reference"
+    """The best implementation for this device and size. Graph capture takes the reference: it is plain torch."""
+    if torch.compiler.is_compiling() or query.device.type != "cpu" or not fused.available():
+        return "reference"
+    return "fused"
 
 
 def check(query: Tensor, key: Tensor, value: Tensor, side: Tensor, key_padding_mask: Tensor | None) -> None:

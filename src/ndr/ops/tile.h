@@ -1,0 +1,152 @@
+// Geometric attention for eight targets at a time: Eq. 7 as a running product, and its gradient.
+//
+// Lane r of a vector is target `first + r`; a block of eight sources is read along the diagonal, so that all lanes
+// look at the same distance and the product over distances is one multiplication for eight targets.
+#pragma once
+
+#include "lanes.h"
+
+// Diagonal blocks reach up to 14 places beyond either end of a row.
+constexpr long MARGIN = 16;
+
+INLINE long padded(long columns) { return (columns + LANES - 1) / LANES * LANES + 2 * MARGIN; }
+
+// Eight targets' rows in memory. `open[j]` is 0 where column j may be read and −∞ elsewhere, also in the margins.
+template <class T> struct Tile {
+    long first, columns, stride;
+    const T* open;
+    vec<T> left, right;
+    // With normalised weights: what a target's weights are multiplied by; otherwise 1.
+    vec<T> scale;
+
+    INLINE long reach_right() const { return columns - 1 - first; }
+    INLINE long reach_left() const { return first + LANES - 1 < columns ? first + LANES - 1 : columns - 1; }
+    INLINE long reach() const { return reach_right() > reach_left() ? reach_right() : reach_left(); }
+};
+
+// v[k] = the entries at distance `distance + k` on one side of their targets; and back.
+template <bool RIGHT, class T> INLINE void read(const Tile<T>& tile, const T* rows, long distance, vec<T> (&v)[8]) {
+    for (long r = 0; r < LANES; ++r) {
+        long at = tile.first + r + (RIGHT ? distance : -distance - 7);
+        v[r] = load(rows + r * tile.stride + at);
+    }
+    transpose(v);
+    if (!RIGHT)
+        for (int k = 0; k < 4; ++k) {
+            vec<T> keep = v[k];
+            v[k] = v[7 - k];
+            v[7 - k] = keep;
+        }
+}
+
+template <bool RIGHT, class T> INLINE void write(const Tile<T>& tile, T* rows, long distance, vec<T> (&v)[8]) {
+    if (!RIGHT)
+        for (int k = 0; k < 4; ++k) {
+            vec<T> keep = v[k];
+            v[k] = v[7 - k];
+            v[7 - k] = keep;
+        }
+    transpose(v);
+    for (long r = 0; r < LANES; ++r) {
+        long at = tile.first + r + (RIGHT ? distance : -distance - 7);
+        store(rows + r * tile.stride + at, v[r]);
+    }
+}
+
+// Logits become P = σ(logit); `missed` becomes 1 − P without subtracting. One exponential per pair.
+template <bool RIGHT, class T>
+INLINE void match(const Tile<T>& tile, long distance, vec<T> (&logits)[8], vec<T> (&missed)[8]) {
+    const vec<T> never = spread(-std::numeric_limits<T>::infinity());
+    for (long k = 0; k < LANES; ++k) {
+        long at = tile.first + (RIGHT ? distance + k : -distance - k);
+        vec<T> logit = logits[k] + (RIGHT ? tile.right : tile.left);
+        logit = load(tile.open + at) == 0 ? logit : never;
+        vec<T> small = exp_negative(logit < 0 ? logit : -logit);
+        vec<T> large = 1 / (1 + small);
+        small *= large;
+        logits[k] = logit < 0 ? small : large;
+        missed[k] = logit < 0 ? large : small;
+    }
+}
+
+// The rows of logits become rows of weights. Gives back what no source took.
+template <class T> INLINE vec<T> weigh(const Tile<T>& tile, T* rows) {
+    vec<T> rest = spread<T>(1);
+    for (long distance = 1; distance <= tile.reach(); distance += LANES) {
+        const bool right = distance <= tile.reach_right(), left = distance <= tile.reach_left();
+        vec<T> near[8] = {}, far[8] = {}, not_near[8], not_far[8];
+        for (int k = 0; k < 8; ++k) not_near[k] = not_far[k] = spread<T>(1);
+        if (right) read<true>(tile, rows, distance, near), match<true>(tile, distance, near, not_near);
+        if (left) read<false>(tile, rows, distance, far), match<false>(tile, distance, far, not_far);
+        for (int k = 0; k < 8; ++k) {
+            // At equal distance the right source is asked first.
+            near[k] *= rest;
+            rest *= not_near[k];
+            far[k] *= rest;
+            rest *= not_far[k];
+        }
+        if (right) write<true>(tile, rows, distance, near);
+        if (left) write<false>(tile, rows, distance, far);
+    }
+    for (long r = 0; r < LANES; ++r) rows[r * tile.stride + tile.first + r] = 0;
+    return rest;
+}
+
+// The gradient needs no division: with g the gradient of the weights A,
+//   dlogit_j = g_j·A_j·(1 − P_j) − P_j·Σ_{m farther than j} g_m·A_m.
+// `rows` holds logits and becomes the weights, `grads` holds g and becomes the gradient of the logits.
+// `delta` is subtracted from g (normalised weights; otherwise 0). `kept` has room for 32 vectors per 8 of reach.
+template <class T>
+INLINE void unweigh(const Tile<T>& tile, T* rows, T* grads, vec<T> delta, T* kept, vec<T>& left, vec<T>& right) {
+    vec<T> rest = spread<T>(1);
+    const long reach = tile.reach(), end = (reach + LANES - 1) / LANES * LANES;
+    for (long distance = 1; distance <= reach; distance += LANES) {
+        const bool is_right = distance <= tile.reach_right(), is_left = distance <= tile.reach_left();
+        vec<T> near[8] = {}, far[8] = {}, not_near[8], not_far[8], near_grad[8] = {}, far_grad[8] = {};
+        for (int k = 0; k < 8; ++k) not_near[k] = not_far[k] = spread<T>(1);
+        if (is_right) {
+            read<true>(tile, rows, distance, near), match<true>(tile, distance, near, not_near);
+            read<true>(tile, grads, distance, near_grad);
+        }
+        if (is_left) {
+            read<false>(tile, rows, distance, far), match<false>(tile, distance, far, not_far);
+            read<false>(tile, grads, distance, far_grad);
+        }
+        T* keep = kept + (distance - 1) * 4 * LANES;
+        for (int k = 0; k < 8; ++k) {
+            const vec<T> p = near[k], q = far[k];
+            near[k] *= rest;
+            rest *= not_near[k];
+            far[k] *= rest;
+            rest *= not_far[k];
+            near[k] *= tile.scale;
+            far[k] *= tile.scale;
+            // Places that may not be read have no weight, whatever their gradient is.
+            store(keep, p), store(keep + LANES, p == 0 ? vec<T>{} : near[k] * (near_grad[k] - delta));
+            store(keep + 2 * LANES, q), store(keep + 3 * LANES, q == 0 ? vec<T>{} : far[k] * (far_grad[k] - delta));
+            keep += 4 * LANES;
+        }
+        if (is_right) write<true>(tile, rows, distance, near);
+        if (is_left) write<false>(tile, rows, distance, far);
+    }
+    vec<T> farther{};
+    left = right = vec<T>{};
+    for (long distance = end - LANES + 1; distance >= 1; distance -= LANES) {
+        vec<T> near[8], far[8];
+        const T* keep = kept + (distance - 1) * 4 * LANES;
+        for (int k = 7; k >= 0; --k) {
+            const T* at = keep + k * 4 * LANES;
+            vec<T> p = load(at), share = load(at + LANES), q = load(at + 2 * LANES), far_share = load(at + 3 * LANES);
+            far[k] = far_share * (1 - q) - q * farther;
+            farther += far_share;
+            near[k] = share * (1 - p) - p * farther;
+            farther += share;
+            left += far[k];
+            right += near[k];
+        }
+        if (distance <= tile.reach_right()) write<true>(tile, grads, distance, near);
+        if (distance <= tile.reach_left()) write<false>(tile, grads, distance, far);
+    }
+    for (long r = 0; r < LANES; ++r)
+        rows[r * tile.stride + tile.first + r] = grads[r * tile.stride + tile.first + r] = 0;
+}
