@@ -1,11 +1,13 @@
 """Tokens and answers as numbers."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 from ndr.errors import Refusal
 from ndr.tasks import Task
+from ndr.tasks.malformed import unknown
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,27 @@ class Vocabulary:
     @cached_property
     def answer_ids(self) -> dict[str, int]:
         return {answer: place for place, answer in enumerate(self.answers)}
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        # Longest first, so that "[MAX" is not read as a shorter token.
+        longest_first = sorted(self.tokens, key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, longest_first)))
+
+    def tokenize(self, text: str) -> list[str]:
+        """The tokens of `text`, blanks between them or not; whether they make sense is the task's business."""
+        found: list[str] = []
+        position = 0
+        while position < len(text):
+            if text[position].isspace():
+                position += 1
+                continue
+            match = self.pattern.match(text, position)
+            if match is None:
+                raise unknown(text[position:].split()[0], position)
+            found.append(match[0])
+            position = match.end()
+        return found
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         try:
