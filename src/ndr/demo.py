@@ -1,6 +1,7 @@
 """`ndr demo`: from nothing to a trained router, and what it does, in one command."""
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -51,7 +52,7 @@ def demo(*, out: Path = Path("runs/demo"), seed: int = 0, threads: int | None = 
         )
         filled = round(BAR * score.accuracy)
         console.print(f"{score.depth:>3} {'█' * filled}{'░' * (BAR - filled)} {score.accuracy:.3f}  {seen}")
-    draw_depths([score._asdict() for score in scores], out / "depths.png", "table lookup, forward", trained=5)
+    draw_depths([asdict(score) for score in scores], out / "depths.png", "table lookup, forward", trained=5)
 
     text = "101 d a b c e f"
     pictures = [out / "depths.png", out / "curves.png", *draw_example(opened.network, text, out)]

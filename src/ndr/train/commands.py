@@ -5,6 +5,7 @@ import io
 import json as json_format
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -164,12 +165,14 @@ def evaluate(
     if csv is not None:
         write_whole(csv, score_csv(scores).encode())
     if plot is not None:
-        draw_depths([score._asdict() for score in scores], plot, f"{opened.name} on {opened.task.name}", trained=5)
+        draw_depths([asdict(score) for score in scores], plot, f"{opened.name} on {opened.task.name}", trained=5)
 
 
 def read_steps(text: str | None) -> "Steps":
-    if text is None or text == "auto":
-        return text
+    if text is None:
+        return None
+    if text == "auto":
+        return "auto"
     if not text.isdecimal() or int(text) < 1:
         raise Refusal(f'--steps takes a number of at least 1, or auto, not "{text}"')
     return int(text)
@@ -192,8 +195,8 @@ def score_table(scores: "list[DepthScore]", title: str) -> Table:
 def score_csv(scores: "list[DepthScore]") -> str:
     text = io.StringIO()
     writer = csv_format.writer(text, lineterminator="\n")
-    writer.writerow(scores[0]._fields)
-    writer.writerows(scores)
+    writer.writerow(asdict(scores[0]))
+    writer.writerows(asdict(score).values() for score in scores)
     return text.getvalue()
 
 

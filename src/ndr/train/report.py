@@ -144,16 +144,16 @@ class TensorBoard:
         require("tensorboard", "train")
         from torch.utils.tensorboard import SummaryWriter
 
-        self.writer = SummaryWriter(str(folder.path / "tensorboard"))  # type: ignore[no-untyped-call]
+        self.writer = SummaryWriter(str(folder.path / "tensorboard"))
 
     def log(self, row: dict[str, Any], iteration: int) -> None:
         for name, value in row.items():
             if name != "iteration":
-                self.writer.add_scalar(name, value, iteration)  # type: ignore[no-untyped-call]
-        self.writer.flush()  # type: ignore[no-untyped-call]
+                self.writer.add_scalar(name, value, iteration)
+        self.writer.flush()
 
     def close(self) -> None:
-        self.writer.close()  # type: ignore[no-untyped-call]
+        self.writer.close()
 
 
 class WeightsAndBiases:

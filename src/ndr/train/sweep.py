@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,7 +19,8 @@ from ndr.train.open import Opened
 Steps = int | Literal["auto"] | None
 
 
-class DepthScore(NamedTuple):
+@dataclass(frozen=True)
+class DepthScore:
     """Accuracy at one depth with its 95 % interval, and the steps it took (the most of any batch)."""
 
     depth: int
@@ -59,7 +61,8 @@ def answer_in(network: Network, tokens: torch.Tensor, steps: Steps, depth: int) 
     if not isinstance(network, NeuralDataRouter):
         if steps is not None:
             raise Refusal("a recurrent network takes one step per token: leave --steps out")
-        return network(tokens), tokens.shape[1]
+        logits: torch.Tensor = network(tokens)
+        return logits, tokens.shape[1]
     if steps == "auto":
         # A router that moves on by less than one operation in eight steps is not going to settle.
         return network.settle(tokens, bound=8 * (depth + 4))
