@@ -12,7 +12,7 @@ from ndr.tasks.fill import fill
 from ndr.tasks.malformed import MAX_TOKENS, MalformedText, check_size, unknown
 from ndr.tasks.node import Flat, Node, freeze
 from ndr.tasks.stream import Stream, threshold
-from ndr.tasks.task import Columns, Progress, SplitSpec, Task, balanced
+from ndr.tasks.task import PATIENCE, Columns, Progress, SplitSpec, Task, balanced
 from ndr.tasks.tilt import about, within
 
 DIGITS = tuple("0123456789")
@@ -204,6 +204,7 @@ class TreePlan:
     leaf: tuple[int, ...]
     keep: tuple[int, ...]
     kind: ClassVar[int] = 1
+    patience: ClassVar[int] = PATIENCE
 
     def numbers(self) -> list[int]:
         return [self.depth, self.high, *self.both, *self.left, *self.leaf, *self.keep]
@@ -224,6 +225,7 @@ class WrappedPlan:
     max_length: int
     leaf: int
     kind: ClassVar[int] = 2
+    patience: ClassVar[int] = 10_000 * PATIENCE
 
     def numbers(self) -> list[int]:
         return [self.low, self.high, self.max_length, self.leaf]

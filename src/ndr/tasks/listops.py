@@ -12,7 +12,7 @@ from ndr.tasks.fill import fill
 from ndr.tasks.malformed import MAX_TOKENS, MalformedText, check_size, unknown
 from ndr.tasks.node import Flat, Node, freeze
 from ndr.tasks.stream import Stream, threshold
-from ndr.tasks.task import Columns, Progress, SplitSpec, Task, balanced
+from ndr.tasks.task import PATIENCE, Columns, Progress, SplitSpec, Task, balanced
 from ndr.tasks.tilt import about, within
 
 DIGITS = tuple("0123456789")
@@ -264,6 +264,7 @@ class SpinePlan:
     counts: tuple[tuple[int, ...], ...]
     keep: tuple[int, ...]
     kind: ClassVar[int] = 3
+    patience: ClassVar[int] = PATIENCE
 
     def numbers(self) -> list[int]:
         flat = [one for row in self.counts for one in row]
@@ -389,6 +390,7 @@ class PaperPlan:
     max_length: int
     law: Branching
     kind: ClassVar[int] = 4
+    patience: ClassVar[int] = 10_000 * PATIENCE
 
     def numbers(self) -> list[int]:
         return [self.low, self.high, self.max_length, *self.law.numbers()]

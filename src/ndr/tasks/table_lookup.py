@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import chain, product
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from ndr.tasks.fill import fill
 from ndr.tasks.malformed import MalformedText, unknown, words_of
 from ndr.tasks.node import Flat, Node, freeze
 from ndr.tasks.stream import Stream, key_of, mix
-from ndr.tasks.task import Columns, Progress, SplitSpec, Task, balanced
+from ndr.tasks.task import PATIENCE, Columns, Progress, SplitSpec, Task, balanced
 
 SYMBOLS = tuple(f"{number:03b}" for number in range(8))
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -150,7 +150,9 @@ class TableLookup(Task):
         return self.join(self.tokens[token] for token in ids)
 
     def plan(self, depth: int) -> "LookupPlan":
-        return LookupPlan(depth, self.functions, self.direction == "backward", self.reserved(depth))
+        return LookupPlan(
+            depth, self.functions, self.direction == "backward", self.reserved(depth), self.tables[: self.functions]
+        )
 
     @cache  # noqa: B019  (specs are few and small)
     def reserved(self, depth: int) -> tuple[int, ...]:
@@ -176,10 +178,12 @@ class LookupPlan:
     backward: bool
     # Compositions, read as numbers in base `functions`, that are not drawn.
     reserved: tuple[int, ...]
+    tables: tuple[tuple[int, ...], ...]
     kind: ClassVar[int] = 0
+    patience: ClassVar[int] = PATIENCE
 
     def numbers(self) -> list[int]:
-        return [self.depth, self.functions, self.backward, len(self.reserved), *self.reserved]
+        return [self.depth, self.functions, self.backward, len(self.reserved), *self.reserved, *chain(*self.tables)]
 
     def draw(self, stream: Stream) -> list[int] | None:
         return draw_lookup(stream, self)
@@ -189,11 +193,14 @@ def draw_lookup(stream: Stream, plan: LookupPlan) -> list[int]:
     """Independent functions and a symbol, all equally likely."""
     while True:
         functions = [stream.below(plan.functions) for _ in range(plan.depth)]
-        composition = 0
-        if plan.reserved:
-            for function in functions:
-                composition = composition * plan.functions + function
-        if composition not in plan.reserved or not plan.reserved:
+        if number_of(functions, plan.functions) not in plan.reserved:
             break
     words = [stream.below(8), *(8 + function for function in functions)]
     return words[::-1] if plan.backward else words
+
+
+def number_of(digits: list[int], base: int) -> int:
+    number = 0
+    for digit in digits:
+        number = number * base + digit
+    return number

@@ -14,6 +14,8 @@ from ndr.tasks.stream import held_out, key_of
 
 Progress = Callable[[int], None]
 MAX_DEPTH = 1_000
+# Candidates without anything new before a depth counts as exhausted.
+PATIENCE = 20_000
 
 
 @dataclass(frozen=True)
@@ -178,13 +180,16 @@ class Collector:
     """Keeps distinct candidates, in their order, until every depth has its share."""
 
     def __init__(
-        self, counts: tuple[tuple[int, int], ...], side: str, excluded: Iterable[bytes] = (), patience: int = 20_000
+        self,
+        counts: tuple[tuple[int, int], ...],
+        side: str,
+        excluded: Iterable[list[int]] = (),
+        patience: int = PATIENCE,
     ) -> None:
         self.missing = dict(counts)
         self.wanted = sum(self.missing.values())
         self.side = side
-        self.seen = set(excluded)
-        # Candidates without anything new before a depth counts as exhausted.
+        self.seen = {as_bytes(ids) for ids in excluded}
         self.patience = patience
         self.idle = 0
         self.ids: list[list[int]] = []
@@ -198,7 +203,7 @@ class Collector:
             return False
         if self.side != "any" and held_out(ids) != (self.side == "held-out"):
             return False
-        word = np.asarray(ids, np.uint16).tobytes()
+        word = as_bytes(ids)
         if word in self.seen:
             return False
         self.seen.add(word)
@@ -238,15 +243,17 @@ def fill_plain(task: Task, spec: SplitSpec, key: int, progress: Progress | None 
     return pack(task, samples)
 
 
-def excluded_from(task: Task, spec: SplitSpec) -> list[bytes]:
+def as_bytes(ids: list[int]) -> bytes:
+    return np.asarray(ids, np.uint16).tobytes()
+
+
+def excluded_from(task: Task, spec: SplitSpec) -> list[list[int]]:
     """What must not be drawn: the texts put in first, here and (unless this is train) in train."""
     texts = set(spec.always)
     if spec.side != "train" and "train" in task.splits:
         texts |= set(task.splits["train"].always)
     token_id = {token: place for place, token in enumerate(task.tokens)}
-    return [
-        np.asarray([token_id[token] for token in task.tokenize(text)], np.uint16).tobytes() for text in sorted(texts)
-    ]
+    return [[token_id[token] for token in task.tokenize(text)] for text in sorted(texts)]
 
 
 def pack(task: Task, samples: list[list[int]]) -> Columns:
