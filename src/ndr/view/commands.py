@@ -1,0 +1,154 @@
+"""`ndr figure` and `ndr explore`."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from tyro.conf import Positional, arg
+
+from ndr.errors import Refusal, require
+
+Kind = Literal["attention", "gates", "heads", "flow", "ponder", "routing"]
+
+
+def figure(
+    run: Annotated[Positional[str], arg(metavar="RUN_OR_NAME")],
+    text: Annotated[Positional[str | None], arg(metavar="TEXT")] = None,
+    *,
+    out: Path,
+    kind: Kind = "attention",
+    steps: tuple[int, ...] = (),
+    head: tuple[int, ...] = (),
+    panels: tuple[str, ...] = (),
+    total_steps: int | None = None,
+    samples: int = 200,
+    depths: tuple[int, ...] = (),
+    seed: int = 0,
+) -> None:
+    """Draw what a network does to a text.
+
+    Args:
+        run: a run folder, a folder written by save_pretrained, or the name of a shipped network
+        text: the input; "ponder" and "routing" draw samples of the network's task instead
+        out: .png, .svg or .pdf; .gif or .mp4 shows the steps one after another; "routing" also writes .json
+        kind: attention: a map per step; gates: every channel of every gate; heads: maps by head; flow: what was taken
+            from where; ponder: steps by length (ACT); routing: whether gates open when arguments are ready
+        steps: which steps to draw, counted from 0; all when left out
+        head: which head or heads (their maximum; a row each for "heads"); the maximum of all when left out
+        panels: for "heads", the maps one by one as head@step or head+head@step
+        total_steps: how often the layer is applied; the network's own number when left out
+        samples: for "ponder" and "routing", how many samples
+        depths: for "ponder" and "routing", of which depths
+        seed: for "ponder" and "routing", which samples
+    """
+    require("matplotlib", "viz")
+    if total_steps is not None and total_steps < 1:
+        raise Refusal(f"the number of steps must be at least 1, not {total_steps}")
+    if kind in ("ponder", "routing"):
+        if text is not None:
+            raise Refusal(f'the kind "{kind}" draws samples of the task; leave the text out')
+        summary = sampled_figure(run, kind, out, total_steps, samples, depths, seed)
+    else:
+        if text is None:
+            raise Refusal(f'the kind "{kind}" needs a text: ndr figure {run} "TEXT" --out {out}')
+        summary = traced_figure(run, text, kind, out, steps, head, panels, total_steps)
+    print(f"{summary}; wrote {out}")
+
+
+def traced_figure(
+    run: str,
+    text: str,
+    kind: str,
+    out: Path,
+    steps: tuple[int, ...],
+    head: tuple[int, ...],
+    panels: tuple[str, ...],
+    total_steps: int | None,
+) -> str:
+    from ndr.view.networks import open_router, task_of
+    from ndr.view.plots import plot
+
+    network = open_router(run)
+    task = task_of(network)
+    truth = None if task is None else task.evaluate(text)
+    if total_steps is None and steps:
+        # A later step than the network's own last one is a wish for more steps.
+        total_steps = max(max(steps) + 1, network.steps_now(None)) if max(steps) < 10_000 else None
+    trace = network.trace(text, steps=total_steps)
+    plot(trace, kind, steps=steps or None, head=head or None, panels=panels or None, out=out)
+    right = "" if truth is None else " (right)" if trace.answer == truth else f" (right is {truth})"
+    return f"the network says {trace.answer}{right}"
+
+
+def sampled_figure(
+    run: str, kind: str, out: Path, total_steps: int | None, samples: int, depths: tuple[int, ...], seed: int
+) -> str:
+    from ndr.view.networks import open_router, task_of
+    from ndr.view.ponder import plot_ponder_times, ponder_times
+    from ndr.view.routing import draw_samples, plot_routing, read_routing
+    from ndr.view.saving import PICTURES, check_suffix, write_whole
+
+    network = open_router(run)
+    task = task_of(network)
+    if task is None:
+        raise Refusal(f'the task of "{run}" is not one of ours, so no samples can be drawn')
+    check_suffix(out, PICTURES if kind == "ponder" else (*PICTURES, ".json"))
+    if kind == "ponder":
+        texts = draw_samples(task, samples, depths or tuple(range(1, 11)), seed)
+        times = ponder_times(network, texts, total_steps)
+        plot_ponder_times(times, out)
+        return f"{len(texts)} samples of {len(times.steps)} lengths"
+    texts = draw_samples(task, samples, depths or (2, 3, 4, 5), seed)
+    report = read_routing(network, task, texts, steps=total_steps, seed=seed)
+    if out.suffix.lower() == ".json":
+        content = json.dumps(report.as_json(), indent=2) + "\n"
+        write_whole(out, lambda temporary: temporary.write_text(content))
+    else:
+        plot_routing(report, out)
+    return report.sentence()
+
+
+def explore(
+    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUN_OR_NAME")] = (),
+    *,
+    port: int = 8400,
+    host: str = "127.0.0.1",
+    export: Path | None = None,
+    text: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], arg(metavar="TEXT")] = (),
+    steps: int | None = None,
+) -> None:
+    """Look into networks in the browser, or write the view as one HTML file.
+
+    Args:
+        runs: run folders, folders written by save_pretrained, or names of shipped networks; all shipped ones when
+            left out
+        port: where to listen; 0 takes any free port
+        host: on which address; the default can be reached from this machine only
+        export: write this .html file, which needs no server and no network, instead of serving
+        text: for --export, a text to record (may be given again)
+        steps: for --export, how often the layer is applied
+    """
+    require("fastapi", "web")
+    require("uvicorn", "web")
+    from ndr.view.networks import shipped_names
+    from ndr.view.studio import Studio, open_exhibits
+
+    names = runs or tuple(shipped_names())
+    if not names:
+        raise Refusal("give at least one run folder or network: none is shipped with this installation")
+    if export is not None:
+        from ndr.view.page import export as write_page
+
+        path = write_page(Studio(open_exhibits(names)), export, text, steps)
+        print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB)")
+        return
+    if text or steps is not None:
+        raise Refusal("--text and --steps belong to --export; in the browser both can be typed")
+    from ndr.view.server import listen, make_app, serve
+
+    listener = listen(host, port)
+    app = make_app(Studio(open_exhibits(names)), hosts=(host,))
+    shown = f"[{host}]" if ":" in host else host
+    print(f"explorer on http://{shown}:{listener.getsockname()[1]}/ (Ctrl-C ends it)", flush=True)
+    serve(app, listener)

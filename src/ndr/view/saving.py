@@ -1,0 +1,92 @@
+"""Files that appear whole or not at all."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ndr.errors import Refusal, nearest
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DPI = 200
+# What would say when a figure was made; without it the same trace gives the same bytes.
+TIMELESS: dict[str, dict[str, None]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None, "Creator": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+PICTURES = tuple(TIMELESS)
+FILMS = (".gif", ".mp4")
+
+
+def check_suffix(out: str | Path, known: tuple[str, ...]) -> Path:
+    """The path, if its name ends in something that can be written and its folder exists."""
+    path = Path(out)
+    suffix = path.suffix.lower()
+    if suffix not in known:
+        raise Refusal(f'cannot write "{path.name}"{nearest(suffix, known)}: its name must end in {", ".join(known)}')
+    if not path.parent.is_dir():
+        raise Refusal(f'there is no folder "{path.parent}" to write "{path.name}" into')
+    return path
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a file beside `path`, then put it there in one move."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            write(temporary)
+            # mkstemp keeps others from reading; a figure gets the rights that any new file has.
+            temporary.chmod(0o666 & ~current_umask())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise Refusal(f'cannot write "{path}": {error.strerror or error}') from error
+
+
+def current_umask() -> int:
+    # The only way to read it is to set it.
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def save_picture(figure: "Figure", path: Path) -> None:
+    """Write a figure as PNG, SVG or PDF: text stays text, and the same figure gives the same bytes."""
+    import matplotlib
+
+    style: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "ndr", "pdf.fonttype": 42}
+    suffix = path.suffix.lower()
+
+    def write(temporary: Path) -> None:
+        with matplotlib.rc_context(style):
+            figure.savefig(temporary, dpi=DPI, metadata=TIMELESS[suffix], format=suffix[1:])
+
+    write_whole(path, write)
+
+
+def save_film(figure: "Figure", path: Path, frames: int, draw: Callable[[int], None]) -> None:
+    """Write `frames` pictures as an animation; `draw(frame)` changes the figure to the next one."""
+    from matplotlib.animation import FFMpegWriter, PillowWriter
+
+    if path.suffix.lower() == ".gif":
+        writer: FFMpegWriter | PillowWriter = PillowWriter(fps=2)
+    elif FFMpegWriter.isAvailable():
+        # yuv420p, and therefore even sides, is what every player can show.
+        writer = FFMpegWriter(fps=2, extra_args=["-pix_fmt", "yuv420p", "-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2"])
+    else:
+        raise Refusal("an MP4 needs the program ffmpeg, which is not installed; write a .gif instead")
+
+    def write(temporary: Path) -> None:
+        with writer.saving(figure, str(temporary), 110):
+            for frame in range(frames):
+                draw(frame)
+                writer.grab_frame()
+
+    write_whole(path, write)

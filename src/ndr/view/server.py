@@ -1,0 +1,143 @@
+"""The explorer's server: our own page, three questions, nothing else.
+
+The client names a network by its place among those given at the start; it can name no file and no code.
+"""
+
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from ndr import __version__
+from ndr.errors import Refusal
+from ndr.tasks import MalformedText
+from ndr.view.contract import Models, PackedTrace, Parsed, ParseRequest, Problem, TraceRequest
+from ndr.view.guard import Guard
+from ndr.view.page import FILES, page_file, served_page
+from ndr.view.studio import Busy, Studio
+
+TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "description": "The body is not JSON"},
+    403: {"model": Problem, "description": "Asked from another site"},
+    413: {"model": Problem, "description": "The body is too large"},
+    421: {"model": Problem, "description": "Asked under a foreign host name"},
+    422: {
+        "model": Problem,
+        "description": "The request or its text cannot be used; `position` says where",
+    },
+    503: {"model": Problem, "description": "Too many traces at once: ask again in a moment"},
+}
+
+
+def make_app(studio: Studio, hosts: tuple[str, ...] = ()) -> FastAPI:
+    # FastAPI's own documentation pages load scripts from a CDN, so they stay off; /openapi.json is there.
+    app = FastAPI(
+        title="ndr explorer",
+        version=__version__,
+        summary="What a Neural Data Router does to a text, step by step",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.add_middleware(Guard, hosts=hosts)
+    add_refusals(app)
+    add_page(app)
+    elsewhere: dict[int | str, dict[str, Any]] = {code: REFUSALS[code] for code in (403, 421)}
+
+    @app.get("/api/models", responses=elsewhere, summary="The networks that can be looked into")
+    def models() -> Models:
+        return studio.models()
+
+    @app.post("/api/parse", responses=REFUSALS, summary="The columns of a text, and its tree with the true values")
+    def parse(request: ParseRequest) -> Parsed:
+        return studio.parse(request.model, request.text)
+
+    @app.post("/api/trace", responses=REFUSALS, summary="What every step of a network does to a text")
+    def trace(request: TraceRequest) -> PackedTrace:
+        return studio.trace(request.model, request.text, request.steps)
+
+    return app
+
+
+def add_page(app: FastAPI) -> None:
+    """The page's files are read once; a path that is not one of them does not exist."""
+
+    def offer(path: str, content: str, kind: str) -> None:
+        def answer() -> Response:
+            return Response(content, media_type=kind)
+
+        app.add_api_route(path, answer, methods=["GET"], include_in_schema=False, response_class=Response)
+
+    offer("/", served_page(), "text/html")
+    for name in FILES:
+        offer(f"/page/{name}", page_file(name), TYPES[Path(name).suffix])
+
+
+def add_refusals(app: FastAPI) -> None:
+    """Every refusal is a Problem: one sentence and, for a text, the position."""
+
+    def problem(status: int, reason: str, position: int | None = None) -> JSONResponse:
+        retry = {"retry-after": "1"} if status == 503 else None
+        return JSONResponse(Problem(reason=reason, position=position).model_dump(), status, headers=retry)
+
+    @app.exception_handler(MalformedText)
+    def malformed(_: Request, error: MalformedText) -> JSONResponse:
+        return problem(422, error.reason, error.position)
+
+    @app.exception_handler(Refusal)
+    def refused(_: Request, error: Refusal) -> JSONResponse:
+        return problem(422, str(error))
+
+    @app.exception_handler(Busy)
+    def busy(_: Request, __: Busy) -> JSONResponse:
+        return problem(503, "too many traces at once; ask again in a moment")
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            return problem(400, "the body is not JSON")
+        where = ".".join(str(part) for part in first["loc"] if part != "body")
+        return problem(422, f"{where}: {first['msg']}" if where else str(first["msg"]))
+
+    @app.exception_handler(HTTPException)
+    def http(_: Request, error: HTTPException) -> JSONResponse:
+        answer = problem(error.status_code, str(error.detail))
+        answer.headers.update(error.headers or {})
+        return answer
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket, or a refusal that says what is wrong with the address."""
+    try:
+        kind, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listener = socket.socket(kind, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OverflowError:
+        raise Refusal(f"a port lies between 0 and 65535, not {port}") from None
+    except OSError as error:
+        raise Refusal(f"cannot listen on {host} port {port}: {error.strerror or error}; try another --port") from error
+    return listener
+
+
+def serve(app: FastAPI, listener: socket.socket) -> None:
+    """Serve until SIGINT or SIGTERM, finish what is under way, and return."""
+    import uvicorn
+
+    def stop_quietly(*_: object) -> None:
+        """Uvicorn raises the signal once more after it has stopped; by then there is nothing left to do."""
+
+    before = {kind: signal.signal(kind, stop_quietly) for kind in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=3, server_header=False)
+        uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+        listener.close()
