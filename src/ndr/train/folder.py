@@ -80,6 +80,10 @@ class RunFolder:
         ]
 
 
+class InUse(Refusal):
+    """Another process works on the run."""
+
+
 class Holding:
     """Only one process may work on a run: the second is refused and told who holds it."""
 
@@ -98,7 +102,7 @@ class Holding:
             self.handle.seek(0)
             holder = self.handle.read().strip() or "another process"
             self.handle.close()
-            raise Refusal(f"{self.file.parent} is in use by {holder}; wait for it or stop it") from error
+            raise InUse(f"{self.file.parent} is in use by {holder}; wait for it or stop it") from error
         self.handle.truncate(0)
         self.handle.write(
             f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%Y-%m-%d %H:%M:%S')}\n"
