@@ -88,8 +88,6 @@ def geometric_attention(
     left-over mass (before any rescaling) come back too. `implementation` is "auto" or a key of `IMPLEMENTATIONS`.
     """
     check(query, key, value, side, key_padding_mask)
-    if return_weights:
-        return plain(query, key, value, side, key_padding_mask, normalise)
     if implementation == "auto":
         implementation = choose(query)
     elif implementation not in IMPLEMENTATIONS:
@@ -97,6 +95,8 @@ def geometric_attention(
         raise ValueError(
             f'implementation must be "auto" or one of {sorted(IMPLEMENTATIONS)}, not "{implementation}"{hint}'
         )
+    if return_weights:
+        return plain(query, key, value, side, key_padding_mask, normalise)
     return IMPLEMENTATIONS[implementation](query, key, value, side, key_padding_mask, normalise)
 
 
@@ -118,6 +118,9 @@ def check(query: Tensor, key: Tensor, value: Tensor, side: Tensor, key_padding_m
     if side.shape != (*query.shape[:3], 2):
         raise ValueError(f"side must be {[*query.shape[:3], 2]} (left, right), not {tuple(side.shape)}")
     check_padding(key_padding_mask, batch, columns)
+    for name, tensor in (("key", key), ("value", value), ("side", side), ("key_padding_mask", key_padding_mask)):
+        if tensor is not None and tensor.device != query.device:
+            raise ValueError(f"{name} must be on the device of query {query.device}, not on {tensor.device}")
 
 
 def check_padding(key_padding_mask: Tensor | None, batch: int, columns: int) -> None:

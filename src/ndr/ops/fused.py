@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from ndr import native
 from ndr.ops.blas import product
-from ndr.ops.reference import accumulator
+from ndr.ops.reference import accumulator, geometric_weights, match_logits
 
 SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
 
@@ -49,6 +49,9 @@ def fused(
     """As the reference, in native code; numbers of lower precision are computed in float32."""
     if query.device.type != "cpu" or not available():
         raise RuntimeError('the "fused" attention needs tensors on the CPU and the library that the install compiles')
+    if query.numel() == 0 or value.numel() == 0:
+        # Nothing to divide among threads.
+        return geometric_weights(match_logits(query, key, side, key_padding_mask))[0].to(value.dtype) @ value
     wide = accumulator(query.dtype)
     inputs = [tensor.to(wide) for tensor in (query, key, value, side)]
     output: Tensor = Fused.apply(*inputs, key_padding_mask, normalise)  # type: ignore[no-untyped-call]
