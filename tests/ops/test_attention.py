@@ -4,9 +4,9 @@ from functools import cache
 
 import pytest
 import torch
-from oracle import brute_force, problem
 
 from ndr.ops import IMPLEMENTATIONS, Attended, geometric_attention
+from oracle import brute_force, problem
 
 LENGTHS = [*range(1, 13), 50, 257]
 DTYPES = {torch.float64: 1e-10, torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
@@ -59,7 +59,7 @@ def test_values_and_gradients_equal_brute_force(columns, masked, implementation)
 @pytest.mark.parametrize(("dtype", "tolerance"), DTYPES.items())
 def test_every_float_dtype(dtype, tolerance, masked, implementation):
     *tensors, padding = problem(11, masked)
-    targets, expected_output, pull, expected_gradients = expected(11, masked, dtype)
+    _, expected_output, pull, expected_gradients = expected(11, masked, dtype)
     inputs = differentiable(tensors, dtype)
     output = geometric_attention(*inputs, padding, implementation=implementation)
     assert output.dtype == dtype

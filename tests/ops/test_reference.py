@@ -1,8 +1,8 @@
 import pytest
 import torch
-from oracle import brute_force, closer, problem
 
 from ndr.ops.reference import accumulator, distance_order, geometric_weights, match_logits
+from oracle import brute_force, closer, problem
 
 # Figure 1, right, by hand from Eq. 8: in which order target (row) asks source (column), N = 5.
 GRID = [
