@@ -3,11 +3,15 @@
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ndr.models.trace import StepRecord
-from ndr.nn import AdaptiveComputationTime, Layer
+from ndr.nn import AdaptiveComputationTime, Layer, fused
+
+# A change of every state by no more than this in one step counts as none. Closed gates leave a sigmoid's last
+# traces; states have a size of about 1, and answers differ by far more.
+STILL = 1e-3
 
 
 class Encoded(NamedTuple):
@@ -16,6 +20,8 @@ class Encoded(NamedTuple):
     states: Float[Tensor, "batch column width"]
     remainder: Float[Tensor, "batch column"] | None
     updates: Float[Tensor, "batch column"] | None
+    steps: Int[Tensor, " batch"]
+    """that each sequence went through"""
 
 
 class Encoder(nn.Module):
@@ -33,10 +39,20 @@ class Encoder(nn.Module):
         *,
         steps: int | None = None,
         record: list[StepRecord] | None = None,
+        until_still: bool = False,
     ) -> Encoded:
-        """Apply the layer; append what each step did to `record` if one is given."""
+        """Apply the layer; append what each step did to `record` if one is given.
+
+        With `until_still`, `steps` is only a bound: a sequence is done once a step changes none of its real columns.
+        """
         steps = self.steps if steps is None else check_steps(steps)
+        if record is None and self.halting is None and fused.usable(self.layer, states, key_padding_mask):
+            # The same steps in native code, which also leaves out steps that change nothing at all.
+            tolerance = STILL if until_still else 0.0
+            states, each = fused.run_steps(self.layer, states, key_padding_mask, steps, tolerance)
+            return Encoded(states, None, None, each)
         halting = self.halting.start(states, key_padding_mask) if self.halting else None
+        taken = 0
         for step in range(steps):
             before = states
             states, gate, weights = self.layer(before, key_padding_mask, record is not None)
@@ -45,15 +61,29 @@ class Encoder(nn.Module):
                 halting, halt = self.halting(halting, before, states, last=step == steps - 1)
             if record is not None:
                 record.append(StepRecord(states, weights, gate, halt))
+            taken = step + 1
             if halting and self.nothing_runs(halting):
                 break
+            if until_still and is_still(before, states, key_padding_mask):
+                break
+        each = torch.full((len(states),), taken, dtype=torch.int32, device=states.device)
         if halting:
-            return Encoded(halting.output, halting.remainder, halting.updates)
-        return Encoded(states, None, None)
+            return Encoded(halting.output, halting.remainder, halting.updates, each)
+        return Encoded(states, None, None, each)
 
     def nothing_runs(self, halting: tuple[Tensor, ...]) -> bool:
         """Steps after the last column has halted change nothing; a compiled graph runs them all the same."""
         return not torch.compiler.is_compiling() and bool((halting[0] >= 1).all())
+
+
+def is_still(before: Tensor, after: Tensor, key_padding_mask: Tensor | None) -> bool:
+    """Whether a step changed no real column of the batch; a compiled graph does not ask."""
+    if torch.compiler.is_compiling():
+        return False
+    change = (after - before).abs().amax(-1)
+    if key_padding_mask is not None:
+        change = change.masked_fill(key_padding_mask, 0)
+    return bool((change <= STILL).all())
 
 
 def check_steps(steps: int) -> int:

@@ -1,0 +1,356 @@
+// All steps of Layer(GeometricAttention, CopyGate) in one call, forward and backward: ndr.nn.fused calls it.
+//
+// Sequences never read each other, so each thread takes its own sequences through every step, a block at a time;
+// a block's states stay in the cache and only what the gradient needs is written to memory.
+#include <omp.h>
+
+#include "../ops/head.h"
+#include "rows.h"
+
+struct Problem {
+    long sequences, width, heads, hidden, steps, threads, block;
+    const long* offsets;  // where each sequence begins; one more for the end
+    Blas<float> blas;
+    // All scales, and the shifts of what is added to the query and the side, are folded in; so is the first norm.
+    const float *project, *project_bias, *merge, *inner, *inner_bias, *update, *update_bias, *gate, *gate_bias, *scale,
+        *shift;
+    float epsilon, candidate_epsilon, stretch, key_rate, rate, gate_rate;
+    uint64_t seed;
+    const float* states;
+    float* output;
+    float* saved;      // what the gradient needs, or none
+    float tolerance;   // without `saved`: a sequence whose states change no more than this is done; negative: never
+    int32_t* taken;    // steps that each sequence took, or none
+};
+
+struct Gradient {
+    const float* output;
+    float* states;
+    float* weights;  // one set for each thread, all zero
+};
+
+enum Place { KEY, READ, INNER, GATE };
+
+// What is kept of one step for a block of rows, in this order.
+struct Kept {
+    float *states, *projected, *attended, *normalised, *inner, *candidate, *openness, *inverse, *inverse_candidate;
+    long projected_width, inner_width;
+
+    static long size(const Problem& p) { return 8 * p.width + 2 * p.heads + p.hidden + p.width + 2; }
+
+    Kept(const Problem& p, float* at, long rows) {
+        projected_width = 3 * p.width + 2 * p.heads;
+        inner_width = p.hidden + p.width;
+        states = at;
+        projected = states + rows * p.width;
+        attended = projected + rows * projected_width;
+        normalised = attended + rows * p.width;
+        inner = normalised + rows * p.width;
+        candidate = inner + rows * inner_width;
+        openness = candidate + rows * p.width;
+        inverse = openness + rows * p.width;
+        inverse_candidate = inverse + rows;
+    }
+};
+
+struct Chances {
+    Dropout key, read, inner, gate;
+    explicit Chances(const Problem& p)
+        : key(Dropout::of(p.key_rate, p.seed, KEY)),
+          read(Dropout::of(p.rate, p.seed, READ)),
+          inner(Dropout::of(p.rate, p.seed, INNER)),
+          gate(Dropout::of(p.gate_rate, p.seed, GATE)) {}
+};
+
+// Consecutive sequences of one thread. `start[s]` is the first row of sequence s inside the block.
+struct Block {
+    long first_sequence, first_row, rows;
+    std::vector<long> start;
+    long sequences() const { return static_cast<long>(start.size()) - 1; }
+};
+
+INLINE Head<float> find(const Problem& p, const Kept& kept, long row, long columns, long head, const float* open) {
+    const long part = p.width / p.heads, stride = kept.projected_width;
+    const float* at = kept.projected + row * stride + head * part;
+    return {columns, part, part, {at, stride}, {at + p.width, stride}, {at + 2 * p.width, stride},
+            kept.projected + row * stride + 3 * p.width + 2 * head, stride, open};
+}
+
+// Every column of a sequence may be read; there is nothing beyond its ends.
+INLINE const float* all_open(std::vector<float>& buffer, long columns) {
+    const long size = columns + 2 * MARGIN + LANES;
+    float* open = room(buffer, size) + MARGIN;
+    std::fill(open - MARGIN, open - MARGIN + size, -std::numeric_limits<float>::infinity());
+    std::fill(open, open + columns, 0.0f);
+    return open;
+}
+
+INLINE void attend_block(const Problem& p, const Kept& kept, const Block& block) {
+    static thread_local std::vector<float> opened, scratch;
+    for (long s = 0; s < block.sequences(); ++s) {
+        const long row = block.start[s], columns = block.start[s + 1] - row;
+        const float* open = all_open(opened, columns);
+        float* rows = room(scratch, attend_room<float>(columns) + 2 * MARGIN);
+        for (long head = 0; head < p.heads; ++head) {
+            float* out = kept.attended + row * p.width + head * (p.width / p.heads);
+            attend<float>(p.blas, find(p, kept, row, columns, head, open), 0, columns, {out, p.width}, nullptr, rows);
+        }
+    }
+}
+
+INLINE void attend_block_backward(const Problem& p, const Kept& kept, const Block& block, const float* output_grad,
+                                  float* projected_grad) {
+    static thread_local std::vector<float> opened, scratch;
+    const long part = p.width / p.heads, stride = kept.projected_width;
+    for (long s = 0; s < block.sequences(); ++s) {
+        const long row = block.start[s], columns = block.start[s + 1] - row;
+        const float* open = all_open(opened, columns);
+        float* rows = room(scratch, attend_backward_room<float>(columns) + 2 * MARGIN);
+        for (long head = 0; head < p.heads; ++head) {
+            float* at = projected_grad + row * stride + head * part;
+            const HeadGradient<float> grad{{at, stride}, {at + p.width, stride}, {at + 2 * p.width, stride},
+                                           projected_grad + row * stride + 3 * p.width + 2 * head, stride};
+            attend_backward<float>(p.blas, find(p, kept, row, columns, head, open), 0, columns, {nullptr, 0},
+                                   {output_grad + row * p.width + head * part, p.width}, nullptr, grad, false, rows);
+        }
+    }
+}
+
+// One step of a block. `next` may be the states themselves. `change` gets the largest change of each row, if wanted.
+KERNEL static void step_forward(const Problem& p, const Kept& kept, const Block& block, long step, float* next,
+                                float* read, float* change) {
+    const long width = p.width, rows = block.rows, hidden = p.hidden;
+    const Chances chances(p);
+    product<float>(p.blas, rows, kept.projected_width, width, {kept.states, width}, {p.project, width, true}, 0,
+                   {kept.projected, kept.projected_width});
+    for (long r = 0; r < rows; ++r) {
+        float* row = kept.projected + r * kept.projected_width;
+        add(row, p.project_bias, width);
+        drop(row + width, width, chances.key, row_key(chances.key, step, block.first_row + r));
+        add(row + 3 * width, p.project_bias + 3 * width, 2 * p.heads);
+    }
+    attend_block(p, kept, block);
+    product<float>(p.blas, rows, width, width, {kept.attended, width}, {p.merge, width, true}, 0, {read, width});
+    for (long r = 0; r < rows; ++r)
+        kept.inverse[r] =
+            take_in(kept.states + r * width, read + r * width, kept.normalised + r * width, width, chances.read,
+                    row_key(chances.read, step, block.first_row + r), p.epsilon);
+    product<float>(p.blas, rows, kept.inner_width, width, {kept.normalised, width}, {p.inner, width, true}, 0,
+                   {kept.inner, kept.inner_width});
+    for (long r = 0; r < rows; ++r)
+        rectify(kept.inner + r * kept.inner_width, p.inner_bias, kept.inner_width, chances.inner,
+                row_key(chances.inner, step, block.first_row + r));
+    product<float>(p.blas, rows, width, hidden, {kept.inner, kept.inner_width}, {p.update, hidden, true}, 0,
+                   {kept.candidate, width});
+    product<float>(p.blas, rows, width, width, {kept.inner + hidden, kept.inner_width}, {p.gate, width, true}, 0,
+                   {kept.openness, width});
+    for (long r = 0; r < rows; ++r) {
+        float *candidate = kept.candidate + r * width, *open = kept.openness + r * width, *to = next + r * width;
+        const float* states = kept.states + r * width;
+        add(candidate, p.update_bias, width);
+        kept.inverse_candidate[r] = normalise(candidate, width, p.candidate_epsilon);
+        const bool kept_open = keeps(chances.gate, row_key(chances.gate, step, block.first_row + r), 0);
+        float largest = 0;
+#pragma omp simd reduction(max : largest)
+        for (long j = 0; j < width; ++j) {
+            open[j] = squash(open[j] + p.gate_bias[j], p.stretch);
+            const float gate = kept_open ? open[j] : 0.0f, state = states[j];
+            to[j] = gate * (candidate[j] * p.scale[j] + p.shift[j]) + (1 - gate) * state;
+            const float moved = to[j] > state ? to[j] - state : state - to[j];
+            largest = moved > largest ? moved : largest;
+        }
+        if (change) change[r] = largest;
+    }
+}
+
+// The gradient of one step: `states_grad` becomes that of the states before it; weights' gradients are added up.
+struct Sums {
+    float *project, *project_bias, *merge, *inner, *inner_bias, *update, *update_bias, *gate, *gate_bias, *scale, *shift;
+
+    static long size(const Problem& p) {
+        const long d = p.width, projected = 3 * d + 2 * p.heads, inner = p.hidden + d;
+        return projected * d + projected + d * d + inner * d + inner + d * p.hidden + d + d * d + d + d + d;
+    }
+
+    Sums(const Problem& p, float* at) {
+        const long d = p.width, projected = 3 * d + 2 * p.heads, wide = p.hidden + d;
+        project = at;
+        project_bias = project + projected * d;
+        merge = project_bias + projected;
+        inner = merge + d * d;
+        inner_bias = inner + wide * d;
+        update = inner_bias + wide;
+        update_bias = update + d * p.hidden;
+        gate = update_bias + d;
+        gate_bias = gate + d * d;
+        scale = gate_bias + d;
+        shift = scale + d;
+    }
+};
+
+KERNEL static void step_backward(const Problem& p, const Kept& kept, const Block& block, long step, float* states_grad,
+                                 const Sums& sums, float* scratch) {
+    const long width = p.width, rows = block.rows, hidden = p.hidden, wide = kept.inner_width;
+    const Chances chances(p);
+    float* candidate_grad = scratch;
+    float* gate_grad = candidate_grad + rows * width;
+    float* inner_grad = gate_grad + rows * width;
+    float* read_grad = inner_grad + rows * wide;
+    float* attended_grad = candidate_grad;  // no longer needed by then
+    float* projected_grad = read_grad + rows * width;
+    for (long r = 0; r < rows; ++r) {
+        const float *states = kept.states + r * width, *candidate = kept.candidate + r * width;
+        const float* open = kept.openness + r * width;
+        float *grad = states_grad + r * width, *for_candidate = candidate_grad + r * width;
+        float* for_gate = gate_grad + r * width;
+        const float kept_open = keeps(chances.gate, row_key(chances.gate, step, block.first_row + r), 0) ? 1 : 0;
+#pragma omp simd
+        for (long j = 0; j < width; ++j) {
+            const float gate = kept_open * open[j];
+            const float update = candidate[j] * p.scale[j] + p.shift[j];
+            const float for_update = grad[j] * gate;
+            for_gate[j] = kept_open * grad[j] * (update - states[j]) * squash_slope(open[j], p.stretch);
+            sums.gate_bias[j] += for_gate[j];
+            sums.scale[j] += for_update * candidate[j];
+            sums.shift[j] += for_update;
+            for_candidate[j] = for_update * p.scale[j];
+            grad[j] *= 1 - gate;
+        }
+        normalise_backward(for_candidate, candidate, kept.inverse_candidate[r], width);
+        add(sums.update_bias, for_candidate, width);
+    }
+    product<float>(p.blas, rows, hidden, width, {candidate_grad, width}, {p.update, hidden}, 0, {inner_grad, wide});
+    product<float>(p.blas, rows, width, width, {gate_grad, width}, {p.gate, width}, 0, {inner_grad + hidden, wide});
+    product<float>(p.blas, width, hidden, rows, {candidate_grad, width, true}, {kept.inner, wide}, 1, {sums.update, hidden});
+    product<float>(p.blas, width, width, rows, {gate_grad, width, true}, {kept.inner + hidden, wide}, 1, {sums.gate, width});
+    const float scale = chances.inner.below ? chances.inner.scale : 1.0f;
+    for (long r = 0; r < rows; ++r) {
+        const float* inner = kept.inner + r * wide;
+        float* grad = inner_grad + r * wide;
+#pragma omp simd
+        for (long j = 0; j < wide; ++j) {
+            // What ReLU or dropout closed is exactly 0.
+            grad[j] = inner[j] > 0 ? grad[j] * scale : 0.0f;
+            sums.inner_bias[j] += grad[j];
+        }
+    }
+    product<float>(p.blas, rows, width, wide, {inner_grad, wide}, {p.inner, width}, 0, {read_grad, width});
+    product<float>(p.blas, wide, width, rows, {inner_grad, wide, true}, {kept.normalised, width}, 1, {sums.inner, width});
+    for (long r = 0; r < rows; ++r) {
+        float* grad = read_grad + r * width;
+        normalise_backward(grad, kept.normalised + r * width, kept.inverse[r], width);
+        add(states_grad + r * width, grad, width);
+        drop(grad, width, chances.read, row_key(chances.read, step, block.first_row + r));
+    }
+    product<float>(p.blas, rows, width, width, {read_grad, width}, {p.merge, width}, 0, {attended_grad, width});
+    product<float>(p.blas, width, width, rows, {read_grad, width, true}, {kept.attended, width}, 1, {sums.merge, width});
+    attend_block_backward(p, kept, block, attended_grad, projected_grad);
+    for (long r = 0; r < rows; ++r) {
+        float* grad = projected_grad + r * kept.projected_width;
+        add(sums.project_bias, grad, width);
+        drop(grad + width, width, chances.key, row_key(chances.key, step, block.first_row + r));
+        add(sums.project_bias + 3 * width, grad + 3 * width, 2 * p.heads);
+    }
+    product<float>(p.blas, rows, width, kept.projected_width, {projected_grad, kept.projected_width}, {p.project, width}, 1,
+                   {states_grad, width});
+    product<float>(p.blas, kept.projected_width, width, rows, {projected_grad, kept.projected_width, true},
+                   {kept.states, width}, 1, {sums.project, width});
+}
+
+static long backward_room(const Problem& p) { return 3 * p.width + (p.hidden + p.width) + 3 * p.width + 2 * p.heads; }
+
+// The blocks of one thread: whole sequences, about the same number of rows for every thread.
+template <class Do> static void for_blocks(const Problem& p, long thread, Do&& run) {
+    const long all = p.offsets[p.sequences];
+    const long* end = p.offsets + p.sequences;
+    const long* from = std::lower_bound(p.offsets, end, all * thread / p.threads);
+    const long* to = std::lower_bound(p.offsets, end, all * (thread + 1) / p.threads);
+    while (from < to) {
+        Block block{from - p.offsets, *from, 0, {0}};
+        while (from < to && (block.rows == 0 || from[1] - block.first_row <= p.block)) {
+            ++from;
+            block.rows = *from - block.first_row;
+            block.start.push_back(block.rows);
+        }
+        if (block.rows) run(block);
+    }
+}
+
+static void run_training(const Problem& p, const Block& block, std::vector<float>& buffer) {
+    const long size = Kept::size(p) * block.rows, states = block.rows * p.width;
+    float* slab = p.saved + block.first_row * p.steps * Kept::size(p);
+    std::memcpy(slab, p.states + block.first_row * p.width, states * sizeof(float));
+    float* read = room(buffer, states);
+    for (long step = 0; step < p.steps; ++step) {
+        float* next = step + 1 < p.steps ? slab + (step + 1) * size : p.output + block.first_row * p.width;
+        step_forward(p, Kept(p, slab + step * size, block.rows), block, step, next, read, nullptr);
+    }
+}
+
+// Without a gradient one step's room serves all, and a sequence that has come to rest leaves the block.
+static void run_inference(const Problem& p, Block block, std::vector<float>& buffer) {
+    const long width = p.width, rows = block.rows;
+    float* slab = room(buffer, rows * (Kept::size(p) + width + 1));
+    float *read = slab + rows * Kept::size(p), *change = read + rows * width;
+    std::memcpy(slab, p.states + block.first_row * width, rows * width * sizeof(float));
+    std::vector<long> active;
+    for (long s = 0; s < block.sequences(); ++s) active.push_back(block.first_sequence + s);
+    for (long step = 0; step < p.steps && !active.empty(); ++step) {
+        const Kept kept(p, slab, block.rows);
+        const bool last = step + 1 == p.steps;
+        step_forward(p, kept, block, step, kept.states, read, change);
+        long left = 0, row = 0;
+        std::vector<long> start{0};
+        for (size_t s = 0; s < active.size(); ++s) {
+            const long from = block.start[s], columns = block.start[s + 1] - from;
+            const float* states = kept.states + from * width;
+            const bool still = std::all_of(change + from, change + from + columns,
+                                           [&](float largest) { return largest <= p.tolerance; });
+            if (still || last) {
+                std::memcpy(p.output + p.offsets[active[s]] * width, states, columns * width * sizeof(float));
+                if (p.taken) p.taken[active[s]] = step + 1;
+                continue;
+            }
+            if (row != from) std::memmove(kept.states + row * width, states, columns * width * sizeof(float));
+            active[left++] = active[s];
+            start.push_back(row += columns);
+        }
+        active.resize(left);
+        block.rows = row;
+        block.start = std::move(start);
+    }
+}
+
+extern "C" {
+long saved_per_row(const Problem* p) { return Kept::size(*p); }
+long sums_size(const Problem* p) { return Sums::size(*p); }
+
+void forward(const Problem* problem) {
+    const Problem& p = *problem;
+#pragma omp parallel for schedule(static, 1) num_threads(p.threads)
+    for (long thread = 0; thread < p.threads; ++thread) {
+        static thread_local std::vector<float> buffer;
+        for_blocks(p, thread, [&](const Block& block) {
+            p.saved ? run_training(p, block, buffer) : run_inference(p, block, buffer);
+        });
+    }
+}
+
+void backward(const Problem* problem, const Gradient* gradient) {
+    const Problem& p = *problem;
+#pragma omp parallel for schedule(static, 1) num_threads(p.threads)
+    for (long thread = 0; thread < p.threads; ++thread) {
+        static thread_local std::vector<float> buffer;
+        const Sums sums(p, gradient->weights + thread * Sums::size(p));
+        for_blocks(p, thread, [&](const Block& block) {
+            const long size = Kept::size(p) * block.rows;
+            float* slab = p.saved + block.first_row * p.steps * Kept::size(p);
+            float* grad = gradient->states + block.first_row * p.width;
+            std::memcpy(grad, gradient->output + block.first_row * p.width, block.rows * p.width * sizeof(float));
+            float* scratch = room(buffer, block.rows * backward_room(p));
+            for (long step = p.steps - 1; step >= 0; --step)
+                step_backward(p, Kept(p, slab + step * size, block.rows), block, step, grad, sums, scratch);
+        });
+    }
+}
+}
