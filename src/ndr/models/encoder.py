@@ -66,7 +66,7 @@ class Encoder(nn.Module):
                 break
             if until_still and is_still(before, states, key_padding_mask):
                 break
-        each = torch.full((len(states),), taken, dtype=torch.int32, device=states.device)
+        each = states.new_full(states.shape[:1], taken, dtype=torch.int32)
         if halting:
             return Encoded(halting.output, halting.remainder, halting.updates, each)
         return Encoded(states, None, None, each)

@@ -3,7 +3,7 @@
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ndr.models.network import Network, check_tokens, json_coders
 from ndr.models.settings import RecurrentSettings
@@ -44,12 +44,13 @@ class Recurrent(Network, coders=json_coders(RecurrentSettings)):
         if lengths is None:
             lengths = full_lengths(tokens)
         embedded = self.dropout(self.embedding(append_end(tokens, lengths, len(self.settings.tokens))))
+        # Packed, so that the backward direction begins at E and not at the padding.
+        packed = pack_padded_sequence(embedded, lengths.cpu() + 1, batch_first=True, enforce_sorted=False)
+        outputs, (final, _) = self.lstm(packed)
         if self.settings.bidirectional:
-            # The backward direction must begin at E, not at the padding.
-            packed = pack_padded_sequence(embedded, lengths.cpu() + 1, batch_first=True, enforce_sorted=False)
-            summary = self.final_states(self.lstm(packed)[1][0])
+            summary = self.final_states(final)
         else:
-            summary = at_last_token(self.lstm(embedded)[0], lengths)
+            summary = at_last_token(pad_packed_sequence(outputs, batch_first=True)[0], lengths)
         logits: Tensor = self.output(summary)
         return logits
 

@@ -1,6 +1,5 @@
 """Splitting the width of a column into heads, and back."""
 
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -20,11 +19,11 @@ def check_states(states: Tensor, width: int, key_padding_mask: Tensor | None) ->
 
 
 def split_heads(merged: Float[Tensor, "batch column width"], heads: int) -> Float[Tensor, "batch head column part"]:
-    return rearrange(merged, "batch column (head part) -> batch head column part", head=heads)
+    return merged.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
 def merge_heads(split: Float[Tensor, "batch head column part"]) -> Float[Tensor, "batch column width"]:
-    return rearrange(split, "batch head column part -> batch column (head part)")
+    return split.transpose(1, 2).flatten(-2)
 
 
 def project_heads(
