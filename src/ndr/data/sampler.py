@@ -41,11 +41,13 @@ class LengthBucketed:
         draw = generator(self.seed, number)
         order = draw.permutation(len(self.lengths))[: self.per_pass * self.batch]
         order = order[np.argsort(self.lengths[order], kind="stable")]
-        return order.reshape(self.per_pass, self.batch)[draw.permutation(self.per_pass)]
+        batches: Indices = order.reshape(self.per_pass, self.batch)
+        return batches[draw.permutation(self.per_pass)]
 
     def at(self, iteration: int) -> Indices:
         number, place = divmod(iteration, self.per_pass)
-        return self.one_pass(number)[place]
+        chosen: Indices = self.one_pass(number)[place]
+        return chosen
 
 
 class Equal:
@@ -63,6 +65,7 @@ class Equal:
         self.batch = batch
         self.seed = seed
         self.shuffled = lru_cache(maxsize=2 * len(kinds) + 2)(self.shuffle)
+        self.order = lru_cache(maxsize=2)(lambda turn: generator(seed, 0, turn).permutation(len(kinds)))
 
     def shuffle(self, group: int, number: int) -> Indices:
         members = self.members[group]
@@ -70,7 +73,7 @@ class Equal:
 
     def at(self, iteration: int) -> Indices:
         turn, place = divmod(iteration, len(self.members))
-        group = int(generator(self.seed, 0, turn).permutation(len(self.members))[place])
+        group = int(self.order(turn)[place])
         size = len(self.members[group])
         start, stop = turn * self.batch, (turn + 1) * self.batch
         passes = [self.shuffled(group, number) for number in range(start // size, -(-stop // size))]

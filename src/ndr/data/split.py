@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,8 @@ class Split:
     offsets: npt.NDArray[np.int64]  # where each sample begins, and the end
     answers: npt.NDArray[Any]
     depths: npt.NDArray[Any]
+    # Where it is kept; None for one that lives in memory.
+    folder: Path | None = None
 
     def __len__(self) -> int:
         return len(self.answers)

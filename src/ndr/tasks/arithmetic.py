@@ -111,14 +111,10 @@ class Arithmetic(Task):
             elif symbol in "+*":
                 if node is None:
                     raise MalformedText(f'operator "{symbol}" outside brackets', position)
+                if node.label and finished is None:
+                    raise MalformedText(f'operator "{node.label}" without a right argument', position)
                 if node.label:
-                    reason = "without a right argument" if finished is None else "is the second in one pair of brackets"
-                    raise MalformedText(
-                        f'operator "{symbol}" {reason}'
-                        if finished is not None
-                        else f'operator "{node.label}" {reason}',
-                        position,
-                    )
+                    raise MalformedText(f'second operator "{symbol}" in one pair of brackets', position)
                 if finished is None:
                     raise MalformedText(f'operator "{symbol}" without a left argument', position)
                 node.label, node.column = symbol, column
@@ -171,8 +167,8 @@ class Arithmetic(Task):
         ]
         if high > MAX_TOKENS or not reachable or reachable[0] > widest:
             raise Refusal(
-                f"arithmetic of depth {depth} has {4 * depth + 1}, {4 * depth + 5} … tokens, at most {min(widest, MAX_TOKENS)}; "
-                f"none between {low} and {high}"
+                f"arithmetic of depth {depth} has {4 * depth + 1}, {4 * depth + 5} … tokens, "
+                f"at most {min(widest, MAX_TOKENS)}; none between {low} and {high}"
             )
         return low, min(high, widest)
 

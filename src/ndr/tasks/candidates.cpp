@@ -35,10 +35,22 @@ struct Result {
     int depth;
 };
 
+struct Waiting {
+    int operation, count, height, base;
+};
+
+// What one thread works with, kept between candidates so that nothing is allocated for each.
+struct Desk {
+    std::vector<int> work, values, depths;
+    std::vector<uint8_t> digits, signs;
+    std::vector<Waiting> waiting;
+    Ids wrapped;
+};
+
 struct Plan {
     virtual ~Plan() = default;
     // False when the candidate is rejected.
-    virtual bool draw(Stream& stream, Ids& ids, Result& result) const = 0;
+    virtual bool draw(Stream& stream, Desk& desk, Ids& ids, Result& result) const = 0;
 };
 
 // ---- table lookup -------------------------------------------------------------------------------------------------
@@ -55,7 +67,7 @@ struct LookupPlan : Plan {
         for (int one = 0; one < 8 * functions; ++one) tables.push_back(static_cast<uint8_t>(flat[one]));
     }
 
-    bool draw(Stream& stream, Ids& ids, Result& result) const override {
+    bool draw(Stream& stream, Desk&, Ids& ids, Result& result) const override {
         do {
             ids.assign(1, 0);
             for (int place = 0; place < depth; ++place) ids.push_back(8 + stream.below(functions));
@@ -80,8 +92,9 @@ struct LookupPlan : Plan {
 
 enum { OPEN = 0, SHUT = 1, TIMES = 2, PLUS = 3, ZERO = 4, AT_MOST = 100, EXACTLY = 101 };
 
-bool grow(Stream& stream, int root, size_t room, const uint64_t* leaf, const uint64_t* both, const uint64_t* left, Ids& ids) {
-    static thread_local std::vector<int> work;
+bool grow(Stream& stream, Desk& desk, int root, size_t room, const uint64_t* leaf, const uint64_t* both,
+          const uint64_t* left, Ids& ids) {
+    std::vector<int>& work = desk.work;
     work.assign(1, root);
     while (!work.empty()) {
         const int item = work.back();
@@ -122,8 +135,8 @@ int height_of(const Ids& ids) {
     return deepest;
 }
 
-int value_of(const Ids& ids) {
-    static thread_local std::vector<uint8_t> values, signs;
+int value_of(Desk& desk, const Ids& ids) {
+    std::vector<uint8_t>&values = desk.digits, &signs = desk.signs;
     values.clear();
     signs.clear();
     for (uint8_t token : ids) {
@@ -155,12 +168,12 @@ struct TreePlan : Plan {
         keep = leaf + depth + 1;
     }
 
-    bool draw(Stream& stream, Ids& ids, Result& result) const override {
+    bool draw(Stream& stream, Desk& desk, Ids& ids, Result& result) const override {
         while (true) {
             ids.clear();
-            if (grow(stream, EXACTLY + 2 * depth, high, leaf, both, left, ids) && stream.chance(keep[ids.size()])) break;
+            if (grow(stream, desk, EXACTLY + 2 * depth, high, leaf, both, left, ids) && stream.chance(keep[ids.size()])) break;
         }
-        result = {value_of(ids), depth};
+        result = {value_of(desk, ids), depth};
         return true;
     }
 };
@@ -173,13 +186,13 @@ struct WrappedPlan : Plan {
     explicit WrappedPlan(const uint64_t* numbers)
         : low(numbers[0]), high(numbers[1]), max_length(numbers[2]), leaf(high + 1, numbers[3]) {}
 
-    bool draw(Stream& stream, Ids& ids, Result& result) const override {
+    bool draw(Stream& stream, Desk& desk, Ids& ids, Result& result) const override {
         ids.clear();
-        if (!grow(stream, AT_MOST + 2 * high, max_length, leaf.data(), nullptr, nullptr, ids)) return false;
-        Ids wrapped;
+        if (!grow(stream, desk, AT_MOST + 2 * high, max_length, leaf.data(), nullptr, nullptr, ids)) return false;
+        Ids& wrapped = desk.wrapped;
         while (height_of(ids) < low) {
             wrapped.clear();
-            if (!grow(stream, AT_MOST + 2 * (high - 1), max_length, leaf.data(), nullptr, nullptr, wrapped)) return false;
+            if (!grow(stream, desk, AT_MOST + 2 * (high - 1), max_length, leaf.data(), nullptr, nullptr, wrapped)) return false;
             wrapped.insert(wrapped.begin(), OPEN);
             wrapped.push_back(TIMES + stream.below(2));
             wrapped.insert(wrapped.end(), ids.begin(), ids.end());
@@ -187,7 +200,7 @@ struct WrappedPlan : Plan {
             ids.swap(wrapped);
         }
         if (ids.size() > max_length || height_of(ids) > high) return false;
-        result = {value_of(ids), height_of(ids)};
+        result = {value_of(desk, ids), height_of(ids)};
         return true;
     }
 };
@@ -239,6 +252,7 @@ struct Branching {
         leaf.assign(numbers + 3, numbers + 3 + heights);
         counts.assign(numbers + 3 + heights, numbers + 3 + heights + heights * kinds);
     }
+    int most() const { return fewest + kinds - 1; }
     int size() const { return 3 + heights + heights * kinds; }
 };
 
@@ -250,48 +264,52 @@ int choose(Stream& stream, const uint64_t* cumulative) {
 }
 
 // Appends one free tree to `ids`.
-bool branch(Stream& stream, const Branching& law, int height, int room, int per_operation, Ids& ids, Tree& tree) {
-    struct Waiting {
-        int operation, count, height, base;
-    };
-    static thread_local std::vector<Waiting> waiting;
-    static thread_local std::vector<int> values, depths;
-    waiting.clear();
-    values.clear();
-    depths.clear();
-    int cost = 0, needed[MOST_ARGUMENTS], count_needed;
+bool branch(Stream& stream, Desk& desk, const Branching& law, int height, int room, int per_operation, Ids& ids, Tree& tree) {
+    if (!height || stream.chance(law.leaf[height])) {
+        tree = {stream.below(10), 0, 1};
+        ids.push_back(tree.value);
+        return room >= 1;
+    }
+    // No more than these can be open or waiting at a time.
+    desk.waiting.resize(law.heights + 1);
+    desk.values.resize((law.heights + 1) * law.most());
+    desk.depths.resize(desk.values.size());
+    Waiting* waiting = desk.waiting.data();
+    int *values = desk.values.data(), *depths = desk.depths.data();
+    int opened = 0, filled = 0, cost = 0, needed[MOST_ARGUMENTS], count_needed;
+    bool ends = false;
     while (true) {
-        if (height && !stream.chance(law.leaf[height])) {
+        if (!ends) {
             const int operation = stream.below(4);
             const int count = law.fewest + choose(stream, &law.counts[height * law.kinds]);
             cost += per_operation;
             ids.push_back(10 + operation);
             --height;
-            waiting.push_back({operation, count, height, static_cast<int>(values.size())});
-            continue;
-        }
-        int value = stream.below(10), depth = 0;
-        ids.push_back(value);
-        if (++cost > room) return false;
-        while (true) {
-            if (waiting.empty()) {
-                tree = {value, depth, cost};
-                return true;
+            waiting[opened++] = {operation, count, height, filled};
+        } else {
+            int value = stream.below(10), depth = 0;
+            ids.push_back(value);
+            if (++cost > room) return false;
+            while (true) {
+                if (!opened) {
+                    tree = {value, depth, cost};
+                    return true;
+                }
+                const Waiting& open = waiting[opened - 1];
+                values[filled] = value;
+                depths[filled++] = depth;
+                height = open.height;
+                if (filled - open.base < open.count) break;
+                value = apply(open.operation, values + open.base, open.count, needed, count_needed);
+                depth = 0;
+                for (int one = 0; one < count_needed; ++one) depth = std::max(depth, depths[open.base + needed[one]]);
+                ++depth;
+                filled = open.base;
+                --opened;
+                ids.push_back(CLOSE);
             }
-            const Waiting open = waiting.back();
-            values.push_back(value);
-            depths.push_back(depth);
-            height = open.height;
-            if (static_cast<int>(values.size()) - open.base < open.count) break;
-            value = apply(open.operation, &values[open.base], open.count, needed, count_needed);
-            depth = 0;
-            for (int one = 0; one < count_needed; ++one) depth = std::max(depth, depths[open.base + needed[one]]);
-            ++depth;
-            values.resize(open.base);
-            depths.resize(open.base);
-            ids.push_back(CLOSE);
-            waiting.pop_back();
         }
+        ends = !height || stream.chance(law.leaf[height]);
     }
 }
 
@@ -308,18 +326,18 @@ struct SpinePlan : Plan {
         keep.assign(rest, rest + high + 1);
     }
 
-    bool draw(Stream& stream, Ids& ids, Result& result) const override {
+    bool draw(Stream& stream, Desk& desk, Ids& ids, Result& result) const override {
         int value;
         do {
             value = stream.below(10);
             ids.assign(1, value);
-        } while (!build(stream, ids, value) || !stream.chance(keep[ids.size()]));
+        } while (!build(stream, desk, ids, value) || !stream.chance(keep[ids.size()]));
         result = {value, depth};
         return true;
     }
 
-    bool build(Stream& stream, Ids& ids, int& value) const {
-        static thread_local Ids wrapped;
+    bool build(Stream& stream, Desk& desk, Ids& ids, int& value) const {
+        Ids& wrapped = desk.wrapped;
         int values[MOST_ARGUMENTS], depths[MOST_ARGUMENTS], needed[MOST_ARGUMENTS], count_needed;
         for (int level = 1; level <= depth; ++level) {
             while (true) {
@@ -337,7 +355,7 @@ struct SpinePlan : Plan {
                         continue;
                     }
                     Tree free;
-                    if (!branch(stream, law, below, room, 2, wrapped, free)) return false;
+                    if (!branch(stream, desk, law, below, room, 2, wrapped, free)) return false;
                     room -= free.cost;
                     values[argument] = free.value;
                     depths[argument] = free.depth;
@@ -362,19 +380,29 @@ struct SpinePlan : Plan {
     }
 };
 
+// `height_of` in listops.py.
+int nesting_of(const Ids& ids) {
+    int level = 0, highest = 0;
+    for (uint8_t token : ids) {
+        level += (token >= 10 && token < CLOSE) - (token == CLOSE);
+        highest = std::max(highest, level);
+    }
+    return highest;
+}
+
 struct PaperPlan : Plan {
     int low, high, max_length;
     Branching law;
 
     explicit PaperPlan(const uint64_t* numbers) : low(numbers[0]), high(numbers[1]), max_length(numbers[2]), law(numbers + 3) {}
 
-    bool draw(Stream& stream, Ids& ids, Result& result) const override {
-        static thread_local Ids wrapped;
+    bool draw(Stream& stream, Desk& desk, Ids& ids, Result& result) const override {
+        Ids& wrapped = desk.wrapped;
         int values[8], depths[8], needed[8], count_needed;
         Tree tree;
         ids.clear();
-        if (!branch(stream, law, high, max_length, 3, ids, tree)) return false;
-        while (tree.depth < low) {
+        if (!branch(stream, desk, law, high, max_length, 3, ids, tree)) return false;
+        while (nesting_of(ids) < low) {
             const int operation = stream.below(4);
             const int count = 2 + stream.below(3);
             const int place = stream.below(count);
@@ -387,7 +415,7 @@ struct PaperPlan : Plan {
                     depths[argument++] = tree.depth;
                 }
                 Tree free;
-                if (!branch(stream, law, high - 1, max_length - cost, 3, wrapped, free)) return false;
+                if (!branch(stream, desk, law, high - 1, max_length - cost, 3, wrapped, free)) return false;
                 cost += free.cost;
                 values[argument] = free.value;
                 depths[argument++] = free.depth;
@@ -400,7 +428,7 @@ struct PaperPlan : Plan {
             tree = {value, 1 + deepest, cost};
         }
         result = {tree.value, tree.depth};
-        return tree.depth <= high;
+        return true;
     }
 };
 
@@ -469,11 +497,11 @@ struct Fill {
 
     // Draws one wave of candidates on all cores; the number kept, or -1 when nothing new seems to be left.
     int64_t more() {
-        constexpr int64_t BLOCK = 64;
+        constexpr int64_t BLOCK = 256;
         const int64_t kept_before = static_cast<int64_t>(answers.size());
         const double per_sample = kept_before ? static_cast<double>(next) / kept_before : 2.0;
         const double guess = 1.1 * per_sample * static_cast<double>(wanted);
-        const int64_t count = static_cast<int64_t>(std::min(262144.0, std::max(512.0, guess))) / BLOCK * BLOCK;
+        const int64_t count = static_cast<int64_t>(std::min(262144.0, std::max(1024.0, guess))) / BLOCK * BLOCK;
         std::vector<Block> blocks(count / BLOCK);
 #pragma omp parallel for schedule(dynamic)
         for (int64_t number = 0; number < count / BLOCK; ++number) draw_block(blocks[number], next + number * BLOCK, BLOCK);
@@ -492,11 +520,12 @@ struct Fill {
     }
 
     void draw_block(Block& block, int64_t first, int64_t count) const {
+        Desk desk;
         Ids ids;
         Result result;
         for (int64_t number = 0; number < count; ++number) {
             Stream stream(key, static_cast<uint64_t>(first + number));
-            if (!plan->draw(stream, ids, result)) continue;
+            if (!plan->draw(stream, desk, ids, result)) continue;
             const int64_t place = result.depth - depth_low;
             if (place < 0 || place >= static_cast<int64_t>(missing.size()) || !missing[place]) continue;
             const uint64_t hash = hash_of(ids.data(), ids.size());

@@ -20,6 +20,7 @@ OPERATIONS = ("[MAX", "[MED", "[MIN", "[SM")
 MAX, MED, MIN, SM = range(4)
 CLOSE = 14
 MOST_ARGUMENTS = 100
+TRAIN_DEPTH = 5
 
 
 def apply(operation: int, values: Sequence[int]) -> tuple[int, list[int]]:
@@ -73,8 +74,8 @@ class ListOps(Task):
     def splits(self) -> dict[str, SplitSpec]:
         sampler: Literal["direct", "rejection"] = "direct" if self.variant == "clean" else "rejection"
         return {
-            "train": SplitSpec(balanced(range(1, 6), 1_000_000), "train", sampler=sampler),
-            "iid": SplitSpec(balanced(range(1, 6), 1_000), "held-out", sampler=sampler),
+            "train": SplitSpec(balanced(range(1, TRAIN_DEPTH + 1), 1_000_000), "train", sampler=sampler),
+            "iid": SplitSpec(balanced(range(1, TRAIN_DEPTH + 1), 1_000), "held-out", sampler=sampler),
             "valid": SplitSpec(balanced([6], 1_000), sampler=sampler),
             "test": SplitSpec(balanced([7, 8], 1_000), sampler=sampler),
         }
@@ -146,13 +147,13 @@ class ListOps(Task):
         length: tuple[int, int] | None = None,
         arguments: tuple[int, int] | None = None,
     ) -> str:
-        ids = self.plan(depth, depth, length, arguments).draw(Stream(int(generator.integers(1 << 63))))
+        ids = self.plan(depth, length, arguments).draw(Stream(int(generator.integers(1 << 63))))
         return self.join(self.tokens[token] for token in ids)
 
     def plan(
-        self, depth: int, height: int, length: tuple[int, int] | None = None, arguments: tuple[int, int] | None = None
+        self, depth: int, length: tuple[int, int] | None = None, arguments: tuple[int, int] | None = None
     ) -> "SpinePlan":
-        """How to build one depth; no branch makes the tree higher than `height`."""
+        """How to build one depth."""
         fewest, most = arguments or (2, self.max_arguments)
         if not 2 <= fewest <= most <= MOST_ARGUMENTS:
             raise Refusal(f"an operation has between 2 and {MOST_ARGUMENTS} arguments, not {fewest}-{most}")
@@ -165,10 +166,10 @@ class ListOps(Task):
                 f"listops of depth {depth} with at least {fewest} arguments has {shortest} to {MAX_TOKENS} tokens; "
                 f"none between {low} and {high}"
             )
-        # Long samples of small depth need room for unneeded branches.
-        height = max(height, depth + 6 if length else depth)
+        # Unneeded branches may be as high as the deepest training samples; long samples need higher ones.
+        height = depth + 6 if length else max(depth, TRAIN_DEPTH)
         # Named splits hold free trees; beyond them lengths are spread, see `tilt`.
-        target = (low + high) / 2 if length else 0.0 if named else 0.8 * high
+        target = (low + high) / 2 if length else 0.0 if named else 0.9 * high
         return spine_plan(depth, height, (fewest, most), (low, high), target, self.sub_operation)
 
     def fill(self, spec: SplitSpec, key: int, progress: Progress | None = None) -> Columns:
@@ -177,10 +178,7 @@ class ListOps(Task):
                 min(spec.depths), max(spec.depths), self.max_arguments, self.max_length, self.sub_operation
             )
             return fill(self, spec, key, [(paper, spec.counts)], progress)
-        height = max(spec.depths)
-        plans = [
-            (self.plan(depth, height, spec.length, spec.arguments), ((depth, count),)) for depth, count in spec.counts
-        ]
+        plans = [(self.plan(depth, spec.length, spec.arguments), ((depth, count),)) for depth, count in spec.counts]
         return fill(self, spec, key, plans, progress)
 
 
@@ -397,7 +395,7 @@ class PaperPlan:
 
     def draw(self, stream: Stream) -> list[int] | None:
         tree = branch(stream, self.law, self.high, self.max_length, 3)
-        while tree is not None and tree[2] < self.low:
+        while tree is not None and height_of(tree[0]) < self.low:
             operation = stream.below(4)
             count = 2 + stream.below(3)
             place = stream.below(count)
@@ -412,7 +410,16 @@ class PaperPlan:
             value, needed = apply(operation, [piece[1] for piece in pieces])
             ids = [10 + operation, *(token for piece in pieces for token in piece[0]), CLOSE]
             tree = ids, value, 1 + max(pieces[one][2] for one in needed), cost
-        return tree[0] if tree is not None and tree[2] <= self.high else None
+        return None if tree is None else tree[0]
+
+
+def height_of(ids: list[int]) -> int:
+    """Operations on the longest path of the whole tree, needed or not."""
+    level = highest = 0
+    for token in ids:
+        level += (10 <= token < CLOSE) - (token == CLOSE)
+        highest = max(highest, level)
+    return highest
 
 
 @cache

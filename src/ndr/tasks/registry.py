@@ -32,7 +32,8 @@ def get_task(name: str, variant: str = "clean") -> Task:
     if variant not in ("clean", "paper"):
         raise Refusal(f'there is no variant "{variant}"{nearest(variant, ("clean", "paper"))}; use clean or paper')
     task: Any = TASKS[name]
-    return task if variant == "clean" else replace(task, variant=variant)
+    chosen: Task = replace(task, variant=variant)
+    return chosen
 
 
 def own_task(place: str) -> Task:

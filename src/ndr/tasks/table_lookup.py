@@ -75,9 +75,9 @@ class TableLookup(Task):
             counts = [(depth, min(12_000, 8 * self.functions**depth // 2)) for depth in range(2, 6)]
             held = [(depth, max(1, count // 40)) for depth, count in counts]
         elif self.variant == "paper":
-            # The pool of 61,136 strings that a uniform choice of length leaves after de-duplication, split at random.
-            counts = [(2, 417), (3, 3_781), (4, 20_868), (5, 28_070)]
-            held = [(2, 31), (3, 285), (4, 1_571), (5, 2_113)]
+            # A uniform choice of length leaves 61,136 distinct strings; train has seven in eight of them.
+            counts = [(2, 400), (3, 3_700), (4, 20_900), (5, 28_136)]
+            held = [(2, 30), (3, 280), (4, 1_575), (5, 2_115)]
             single += single[-8 * LONELY :] * 30
         else:
             # As even as distinct strings allow: there are only 648 with two functions and 5,832 with three.
