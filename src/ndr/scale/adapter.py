@@ -29,7 +29,7 @@ class Here:
         return self.kept
 
 
-class Questions(Searcher):  # type: ignore[misc]
+class Questions(Searcher):
     """Tune asks for the next trial."""
 
     def __init__(self, here: Here, shared: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ class Questions(Searcher):  # type: ignore[misc]
         """Nothing."""
 
 
-class Ears(Stopper):  # type: ignore[misc]
+class Ears(Stopper):
     """Tune tells what a trial reports, and asks whether to stop it."""
 
     def __init__(self, here: Here) -> None:
@@ -76,7 +76,7 @@ class Ears(Stopper):  # type: ignore[misc]
         return False
 
 
-class Bell(Callback):  # type: ignore[misc]
+class Bell(Callback):
     """Tune tells when a trial starts, and when it has been started again too often."""
 
     def __init__(self, here: Here) -> None:

@@ -127,7 +127,7 @@ class Board:
         speed = sum(known) / len(known)
         running = [line.left or 0.0 for line in self.lines.values() if line.status == "running"]
         waiting = sum(line.total * speed for line in self.lines.values() if line.status == "waiting")
-        return max([*running, (sum(running) + waiting) / self.workers])
+        return float(max([*running, (sum(running) + waiting) / self.workers]))
 
 
 def summary(line: Line) -> str:

@@ -1,0 +1,139 @@
+"""What runs will cost: model FLOP, and seconds from a timed training step of each different network."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+
+from ndr.data.vocabulary import Vocabulary
+from ndr.models.network import Network, build
+from ndr.models.router import NeuralDataRouter
+from ndr.models.settings import RouterSettings
+from ndr.tasks import Task
+from ndr.train.optimise import build_optimisers
+from ndr.train.recipe import Recipe
+
+# A timed step is made of so few samples that it takes about this long, and scaled up.
+SECONDS = 0.5
+SAMPLES = 40
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one run to its last iteration, evaluations included; runs that stop when perfect cost less."""
+
+    flop: float
+    seconds: float | None
+    """on one worker of this machine; None if not measured"""
+
+
+def cost_of(recipe: Recipe, *, threads: int | None = 1) -> Cost:
+    """FLOP by counting; seconds by timing a training step here with this many threads (None: do not time)."""
+    samples = work(recipe)
+    flop = samples * flop_per_sample(recipe)
+    if threads is None:
+        return Cost(flop, None)
+    return Cost(flop, samples * sample_seconds(shape_of(recipe), threads))
+
+
+def work(recipe: Recipe) -> float:
+    """How many training samples a run's work is worth: an evaluated sample costs a third of a trained one."""
+    task = recipe.open_task()
+    model = recipe.model
+    evaluated = sum(len(task.splits[name]) for name in ("iid", "valid"))
+    longer = 1.0
+    if isinstance(model, RouterSettings):
+        longer = (model.test_steps or model.steps) / model.steps
+    evaluations = recipe.iterations / recipe.evaluate_every
+    return recipe.iterations * recipe.batch + evaluations * evaluated * longer / 3
+
+
+def flop_per_sample(recipe: Recipe) -> float:
+    """Forward and backward of one sample: 6 per weight, column and step, and the products with other columns."""
+    columns, model = mean_columns(recipe), recipe.model
+    with torch.device("meta"):
+        network = build(model)
+    if isinstance(model, RouterSettings):
+        assert isinstance(network, NeuralDataRouter)
+        weights = sum(each.numel() for each in network.encoder.layer.parameters())
+        steps = sum(recipe.steps) / 2 if recipe.steps else model.steps
+        return columns * steps * (6 * weights + 12 * columns * model.width)
+    weights = sum(each.numel() for name, each in network.named_parameters() if not name.startswith("embedding"))
+    return columns * 6.0 * weights
+
+
+def mean_columns(recipe: Recipe) -> float:
+    """Columns of a training sample on average, with B and E."""
+    return mean_length(recipe.open_task(), recipe.sampling.startswith("equal")) + 2
+
+
+@cache
+def mean_length(task: Task, equally: bool) -> float:
+    """Tokens of a training sample, from a few of each depth; every depth counts the same, or by its samples."""
+    vocabulary = Vocabulary(task.tokens, task.answers)
+    generator = np.random.default_rng(0)
+    lengths, weights = [], []
+    for depth, count in task.splits["train"].counts:
+        texts = [task.sample(generator, depth) for _ in range(SAMPLES)]
+        lengths.append(np.mean([len(vocabulary.tokenize(text)) for text in texts]))
+        weights.append(1 if equally else count)
+    return float(np.average(lengths, weights=weights))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the time of a step depends on."""
+
+    recipe: Recipe
+    columns: int
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        model = self.recipe.model.model_copy(update={"task": None, "variant": ""})
+        return model, self.recipe.optimiser, self.recipe.batch, self.columns
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shape) and self.key == other.key
+
+
+def shape_of(recipe: Recipe) -> Shape:
+    return Shape(recipe, round(mean_columns(recipe)))
+
+
+@cache
+def sample_seconds(shape: Shape, threads: int) -> float:
+    """Seconds of a training step over its samples, measured here on random tokens."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        network = build(shape.recipe.model)
+        optimisers = build_optimisers(network, shape.recipe.optimiser)
+        batch = shape.recipe.batch
+        few = min(8, batch)
+        step(network, optimisers, few, shape.columns)
+        taken = step(network, optimisers, few, shape.columns)
+        size = int(min(batch, max(few, few * SECONDS / max(taken, 1e-6))))
+        return min(step(network, optimisers, size, shape.columns) for _ in range(2)) / size
+    finally:
+        torch.set_num_threads(before)
+
+
+def step(network: Network, optimisers: Sequence[torch.optim.Optimizer], size: int, columns: int) -> float:
+    settings = network.settings
+    tokens = torch.randint(len(settings.tokens), (size, max(1, columns - 2)))
+    answers = torch.randint(len(settings.answers), (size,))
+    began = time.perf_counter()
+    network.train()
+    cross_entropy(network(tokens), answers).backward()  # type: ignore[no-untyped-call]
+    for optimiser in optimisers:
+        optimiser.step()
+        optimiser.zero_grad()
+    return time.perf_counter() - began

@@ -1,0 +1,100 @@
+"""A search as data: which settings vary in which ranges, what is to become large, and when to stop."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from ndr.errors import Refusal, nearest
+from ndr.models.settings import Settings
+from ndr.train.recipe import load_recipe, read_data
+
+SHIPPED = Path(__file__).parent / "searches"
+Positive = Annotated[float, Field(gt=0)]
+
+
+class Range(Settings):
+    """One setting: from low to high (evenly, by logarithm, or in whole steps), or one of a few choices."""
+
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+    step: int | None = None
+    choices: list[float | int | str | bool] | None = None
+    times: str | None = None
+    """multiply by this other setting"""
+
+    @model_validator(mode="after")
+    def _one_or_the_other(self) -> "Range":
+        bounded = self.low is not None and self.high is not None
+        if bounded == (self.choices is not None):
+            raise ValueError("give low and high, or choices")
+        if bounded and not (self.low or 0.0) < (self.high or 0.0):
+            raise ValueError("low must be less than high")
+        if self.choices == []:
+            raise ValueError("choices must not be empty")
+        return self
+
+    def suggest(self, trial: Any, name: str) -> Any:
+        """What an Optuna trial takes from this range."""
+        if self.choices is not None:
+            return trial.suggest_categorical(name, self.choices)
+        if self.step is not None:
+            return trial.suggest_int(name, int(self.low or 0), int(self.high or 0), step=self.step)
+        return trial.suggest_float(name, self.low, self.high, log=self.log)
+
+
+class SearchFile(Settings):
+    """A file that `ndr search` takes."""
+
+    recipe: str
+    seed: int = 0
+    set: dict[str, Any] = Field(default_factory=dict)
+    """settings of all runs"""
+    objective: dict[Literal["valid", "iid"], Positive] = Field(default={"valid": 1.0})
+    """weights of the accuracies whose sum is to become large"""
+    runs: int | None = None
+    hours: Positive | None = None
+    """the budget; whichever ends first"""
+    space: dict[str, Range]
+
+    def overrides(self, chosen: dict[str, Any]) -> list[str]:
+        """A choice as changes of the recipe."""
+        values = dict(chosen)
+        for key, each in self.space.items():
+            if each.times is not None and key in chosen:
+                values[key] = int(chosen[key] * self.value_of(each.times, chosen))
+        return [f"{key}={json.dumps(value)}" for key, value in {**self.set, **values}.items()]
+
+    def value_of(self, key: str, chosen: dict[str, Any]) -> Any:
+        if key in chosen:
+            return chosen[key]
+        data: Any = load_recipe(self.recipe, [f"{name}={json.dumps(value)}" for name, value in self.set.items()])
+        for part in key.split("."):
+            data = getattr(data, part)
+        return data
+
+    def score(self, row: dict[str, Any]) -> float:
+        """The objective of one evaluation, between 0 and 1."""
+        return float(
+            sum(weight * row[split] for split, weight in self.objective.items()) / sum(self.objective.values())
+        )
+
+
+def read_search(name_or_file: str, changes: dict[str, Any]) -> SearchFile:
+    """A shipped search by name, or one from a file, with what the command line changes."""
+    shipped = SHIPPED / f"{name_or_file}.toml"
+    path = shipped if shipped.is_file() else Path(name_or_file)
+    if not path.is_file():
+        known = sorted(each.stem for each in SHIPPED.glob("*.toml"))
+        raise Refusal(
+            f'there is no search or file "{name_or_file}"{nearest(name_or_file, known)}; shipped: {", ".join(known)}'
+        )
+    try:
+        return SearchFile.model_validate({**read_data(path), **changes})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = [str(part) for part in first["loc"]]
+        hint = nearest(where[-1], [*SearchFile.model_fields, *Range.model_fields]) if "extra" in first["type"] else ""
+        raise Refusal(f"{path}: {'.'.join(where)}: {first['msg']}{hint}") from error
