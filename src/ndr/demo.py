@@ -24,7 +24,8 @@ def demo(*, out: Path = Path("runs/demo"), seed: int = 0, threads: int | None = 
     """
     import torch
 
-    from ndr.train import draw_depths, load_recipe, open_network, sweep_depths
+    from ndr.data import open_split
+    from ndr.train import draw_depths, load_recipe, open_network, sweep_split
     from ndr.train import train as train_run
 
     if threads is not None:
@@ -37,22 +38,22 @@ def demo(*, out: Path = Path("runs/demo"), seed: int = 0, threads: int | None = 
     began = time.monotonic()
     result = train_run(load_recipe(RECIPE), seed, out)
     opened = open_network(out)
-    scores = list(sweep_depths(opened, list(range(1, 13)), count=500))
+    seen = {
+        "iid": "seen in training",
+        "valid": "chosen on",
+        "test": "tested on",
+        "depth-12": "beyond",
+        "depth-15": "beyond",
+    }
+    rows = [(each, note) for name, note in seen.items() for each in sweep_split(opened, open_split(opened.task, name))]
 
     console.print("\n[bold]accuracy by number of functions[/bold]")
-    for score in scores:
-        seen = (
-            "seen in training"
-            if score.depth <= 5
-            else "chosen on"
-            if score.depth <= 8
-            else "tested on"
-            if score.depth <= 10
-            else "beyond"
+    for each, note in rows:
+        filled = round(BAR * each.accuracy)
+        console.print(
+            f"{each.depth:>3} {'█' * filled}{'░' * (BAR - filled)} {each.accuracy:.3f}  {note}", highlight=False
         )
-        filled = round(BAR * score.accuracy)
-        console.print(f"{score.depth:>3} {'█' * filled}{'░' * (BAR - filled)} {score.accuracy:.3f}  {seen}")
-    draw_depths([asdict(score) for score in scores], out / "depths.png", "table lookup, forward", trained=5)
+    draw_depths([asdict(each) for each, _ in rows], out / "depths.png", "table lookup, forward", trained=5)
 
     text = "101 d a b c e f"
     pictures = [out / "depths.png", out / "curves.png", *draw_example(opened.network, text, out)]

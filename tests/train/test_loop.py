@@ -95,19 +95,19 @@ def command(recipe: Path, out: Path, data: Path) -> subprocess.Popen:
 @pytest.mark.slow
 def test_kills_at_random_moments_change_nothing(shrink: list[str], tmp_path: Path, data: Path):
     recipe = tmp_path / "recipe.json"
-    long = load_recipe("ctl-forward-ndr-small", [*shrink, "iterations=400", "evaluate_every=10"])
+    long = load_recipe("ctl-forward-ndr-small", [*shrink, "iterations=60", "evaluate_every=3"])
     recipe.write_text(long.model_dump_json())
     quiet(long, 7, tmp_path / "whole", data)
     chance = random.Random(0)
     killed = 0
-    for _ in range(12):
+    for _ in range(5):
         process = command(recipe, tmp_path / "killed", data)
         deadline = time.monotonic() + 60
         before = stamp(tmp_path / "killed")
         # Wait for a new checkpoint, so that every attempt gets on; then strike within the next few writes.
         while process.poll() is None and stamp(tmp_path / "killed") == before and time.monotonic() < deadline:
             time.sleep(0.002)
-        time.sleep(chance.uniform(0, 0.15))
+        time.sleep(chance.uniform(0, 0.4))
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
             killed += 1
@@ -117,10 +117,10 @@ def test_kills_at_random_moments_change_nothing(shrink: list[str], tmp_path: Pat
     process = command(recipe, tmp_path / "killed", data)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
-    assert killed >= 3
+    assert killed >= 2
     assert same(tmp_path / "whole", tmp_path / "killed")
     result = json.loads((tmp_path / "killed" / "result.json").read_text())
-    assert [row["iteration"] for row in result["curve"]] == list(range(10, 401, 10))
+    assert [row["iteration"] for row in result["curve"]] == list(range(3, 61, 3))
 
 
 def stamp(folder: Path) -> int:

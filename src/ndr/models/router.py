@@ -70,6 +70,14 @@ class NeuralDataRouter(Network, coders=json_coders(RouterSettings)):
         remainder = None if encoded.remainder is None else encoded.remainder.mean()
         return self.output(self.read(encoded.states, lengths)), remainder
 
+    def settle(
+        self, tokens: Int[Tensor, "batch column"], lengths: Int[Tensor, " batch"] | None = None, *, bound: int
+    ) -> tuple[Float[Tensor, "batch class"], Int[Tensor, " batch"]]:
+        """The score of each answer after as many steps as it takes until nothing changes, and how many those were."""
+        columns, padding = self.frame(tokens, lengths)
+        encoded = self.encoder(self.embed(columns), padding, steps=bound, until_still=True)
+        return self.output(self.read(encoded.states, lengths)), encoded.steps
+
     def steps_now(self, steps: int | None) -> int:
         """What the caller asks for, or the settings' number for training or for anything else."""
         if steps is not None:

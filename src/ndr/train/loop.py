@@ -57,6 +57,8 @@ def train(
     `task` stands in for the recipe's own when it is not one of the package's. `watch` is told of each evaluation.
     """
     fabric = start_engine(recipe, devices, nodes, accelerator)
+    if fabric.world_size > recipe.batch:
+        raise Refusal(f"a batch of {recipe.batch} cannot be shared by {fabric.world_size} devices")
     folder = RunFolder(Path(out))
     with Holding(folder.path) if fabric.global_rank == 0 else nullcontext():
         if fabric.global_rank == 0:
@@ -122,11 +124,7 @@ class Lab:
         if isinstance(network, NeuralDataRouter):
             self.model.mark_forward_method("classify")
         memory = recipe.optimiser.averaging
-        self.average = (
-            None
-            if memory is None
-            else AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(memory), use_buffers=True)
-        )
+        self.average = None if memory is None else averaged(network, memory)
 
     @property
     def evaluated(self) -> Network:
@@ -138,7 +136,8 @@ class Lab:
     def learn(self, indices: Any, iteration: int, steps: int | None) -> torch.Tensor:
         """One iteration: forward, backward, clip, step."""
         recipe, rank, world = self.recipe, self.fabric.global_rank, self.fabric.world_size
-        batch = self.splits["train"].batch(indices[rank::world])
+        share = indices[rank::world]
+        batch = self.splits["train"].batch(share)
         tokens, answers = batch.tokens.to(self.fabric.device), batch.answers.to(self.fabric.device)
         lengths = None if batch.lengths is None else batch.lengths.to(self.fabric.device)
         self.model.train()
@@ -148,7 +147,8 @@ class Lab:
             logits, remainder = self.model(tokens, lengths), None
         loss = cross_entropy(logits.float(), answers)
         total = loss if remainder is None else loss + recipe.ponder * remainder
-        self.fabric.backward(total)
+        # Gradients are averaged over the processes; shares may differ in size by one.
+        self.fabric.backward(total if world == 1 else total * (len(share) * world / len(indices)))
         set_rate(self.optimisers, rate_at(iteration, recipe.iterations, recipe.optimiser))
         if recipe.optimiser.clip is not None:
             self.fabric.clip_gradients(self.model, self.optimisers[0], max_norm=recipe.optimiser.clip)
@@ -257,6 +257,12 @@ def save_network(network: Network, folder: Path) -> None:
     write_json(folder / "config.json", {"settings": network.settings.model_dump(mode="json")})
     weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     write_whole(folder / "model.safetensors", save(weights))
+
+
+def averaged(network: Network, memory: float) -> AveragedModel:
+    """An exponential average of the weights over iterations."""
+    average = get_ema_multi_avg_fn(memory)  # type: ignore[no-untyped-call]
+    return AveragedModel(network, multi_avg_fn=average, use_buffers=True)
 
 
 def part_of(tensors: dict[str, Any], prefix: str) -> dict[str, Any]:

@@ -36,7 +36,8 @@ def schedule(recipe: Recipe, split: Split, seed: int) -> Callable[[int], np.ndar
 
     def at(iteration: int) -> np.ndarray:
         chosen, drawn = sampler(int(np.searchsorted(ends, iteration, side="right")))
-        return chosen[drawn.at(iteration)]
+        indices: np.ndarray = chosen[drawn.at(iteration)]
+        return indices
 
     return at
 

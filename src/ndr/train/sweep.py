@@ -56,17 +56,19 @@ def sweep_depths(
         yield from sweep_split(opened, split, steps)
 
 
-def answer_in(network: Network, tokens: torch.Tensor, steps: Steps, depth: int) -> tuple[torch.Tensor, int]:
-    """Logits and the number of steps behind them."""
-    if not isinstance(network, NeuralDataRouter):
-        if steps is not None:
-            raise Refusal("a recurrent network takes one step per token: leave --steps out")
-        logits: torch.Tensor = network(tokens)
-        return logits, tokens.shape[1]
-    if steps == "auto":
+def answer_in(network: Network, tokens: torch.Tensor, steps: Steps, depth: int) -> tuple[torch.Tensor, np.ndarray]:
+    """Logits, and the number of steps behind each."""
+    if isinstance(network, NeuralDataRouter) and steps == "auto":
         # A router that moves on by less than one operation in eight steps is not going to settle.
-        return network.settle(tokens, bound=8 * (depth + 4))
-    return network(tokens, steps=steps), network.steps_now(steps)
+        logits, taken = network.settle(tokens, bound=8 * (depth + 4))
+        return logits, taken.cpu().numpy()
+    if isinstance(network, NeuralDataRouter):
+        logits, used = network(tokens, steps=steps), network.steps_now(None if steps == "auto" else steps)
+    elif steps is None:
+        logits, used = network(tokens), tokens.shape[1]
+    else:
+        raise Refusal("a recurrent network takes one step per token: leave --steps out")
+    return logits, np.full(len(tokens), used)
 
 
 def score(depth: int, right: np.ndarray, taken: np.ndarray) -> DepthScore:
