@@ -66,11 +66,10 @@ def traced_figure(
     panels: tuple[str, ...],
     total_steps: int | None,
 ) -> str:
-    from ndr.view.networks import open_router, task_of
+    from ndr.view.networks import open_router
     from ndr.view.plots import plot
 
-    network = open_router(run)
-    task = task_of(network)
+    network, task = open_router(run)
     truth = None if task is None else task.evaluate(text)
     if total_steps is None and steps:
         # A later step than the network's own last one is a wish for more steps.
@@ -84,13 +83,12 @@ def traced_figure(
 def sampled_figure(
     run: str, kind: str, out: Path, total_steps: int | None, samples: int, depths: tuple[int, ...], seed: int
 ) -> str:
-    from ndr.view.networks import open_router, task_of
+    from ndr.view.networks import open_router
     from ndr.view.ponder import plot_ponder_times, ponder_times
     from ndr.view.routing import draw_samples, plot_routing, read_routing
     from ndr.view.saving import PICTURES, check_suffix, write_whole
 
-    network = open_router(run)
-    task = task_of(network)
+    network, task = open_router(run)
     if task is None:
         raise Refusal(f'the task of "{run}" is not one of ours, so no samples can be drawn')
     check_suffix(out, PICTURES if kind == "ponder" else (*PICTURES, ".json"))

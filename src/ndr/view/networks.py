@@ -8,18 +8,36 @@ from ndr.models.network import SHIPPED
 from ndr.tasks import TASKS, Task, get_task
 
 
-def open_network(run_or_name: str | Path) -> Network:
-    """The network of a run folder (its best weights), of a folder written by `save_pretrained`, or a shipped one."""
-    best = Path(run_or_name) / "best"
-    return load(best if best.is_dir() else run_or_name)
+def open_network(run_or_name: str | Path) -> tuple[Network, Task | None]:
+    """The best network of a run folder, a network saved by itself, or a shipped one by name; and its task.
+
+    The config of a network saved by itself may name a user's own task as `file.py:Name`. Finding that would run code
+    which a checkpoint names, so it is not looked for: such networks are shown without a parse tree.
+    """
+    if (Path(run_or_name) / "recipe.json").is_file():
+        from ndr.train import open_network as open_run
+
+        opened = open_run(run_or_name)
+        return opened.network, opened.task
+    network = load(run_or_name)
+    return network, task_of(network)
 
 
-def open_router(run_or_name: str | Path) -> NeuralDataRouter:
+def open_router(run_or_name: str | Path) -> tuple[NeuralDataRouter, Task | None]:
     """A network made of columns and steps; there is nothing to see in the others."""
-    network = open_network(run_or_name)
+    network, task = open_network(run_or_name)
     if not isinstance(network, NeuralDataRouter):
         raise Refusal(f'"{run_or_name}" is a {network.KIND} network without columns and steps; give a router')
-    return network
+    return network, task
+
+
+def task_of(network: Network) -> Task | None:
+    """The task that the network's settings name, if it is one of ours and has these tokens and answers."""
+    settings = network.settings
+    if settings.task not in TASKS:
+        return None
+    task = get_task(settings.task, settings.variant)
+    return task if (task.tokens, task.answers) == (settings.tokens, settings.answers) else None
 
 
 def display_name(run_or_name: str | Path) -> str:
@@ -30,19 +48,3 @@ def display_name(run_or_name: str | Path) -> str:
 
 def shipped_names() -> list[str]:
     return sorted(path.name for path in SHIPPED.glob("*/")) if SHIPPED.is_dir() else []
-
-
-def task_of(network: Network) -> Task | None:
-    """The task whose text the network reads, if it is one of ours.
-
-    A config may also name a user's own task as `file.py:Name`. Finding that would run code which a checkpoint
-    names, so it is not looked for: such networks are shown without a parse tree.
-    """
-    settings = network.settings
-    if settings.task not in TASKS:
-        return None
-    for variant in ("clean", "paper"):
-        task = get_task(settings.task, variant)
-        if task.tokens == settings.tokens and task.answers == settings.answers:
-            return task
-    return None

@@ -114,13 +114,14 @@ def add_refusals(app: FastAPI) -> None:
 
 def listen(host: str, port: int) -> socket.socket:
     """A bound socket, or a refusal that says what is wrong with the address."""
+    # Checked here because the system would quietly take the port modulo 65536.
+    if not 0 <= port <= 65535:
+        raise Refusal(f"a port lies between 0 and 65535, not {port}")
     try:
         kind, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listener = socket.socket(kind, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-    except OverflowError:
-        raise Refusal(f"a port lies between 0 and 65535, not {port}") from None
     except OSError as error:
         raise Refusal(f"cannot listen on {host} port {port}: {error.strerror or error}; try another --port") from error
     return listener

@@ -10,7 +10,7 @@ from ndr.errors import Refusal
 from ndr.models import NeuralDataRouter
 from ndr.tasks import MalformedText, Task
 from ndr.view.contract import MAX_WEIGHTS, Model, Models, PackedTrace, Parsed, TreeNode
-from ndr.view.networks import display_name, open_router, task_of
+from ndr.view.networks import display_name, open_router
 from ndr.view.packing import pack
 from ndr.view.tree import tree_of
 
@@ -80,11 +80,11 @@ def open_exhibits(runs: Sequence[str]) -> list[Exhibit]:
     exhibits: list[Exhibit] = []
     names: dict[str, int] = {}
     for run in runs:
-        network = open_router(run)
+        network, task = open_router(run)
         name = display_name(run)
         names[name] = names.get(name, 0) + 1
         shown = name if names[name] == 1 else f"{name} ({names[name]})"
-        exhibits.append(Exhibit(shown, network.eval(), task_of(network)))
+        exhibits.append(Exhibit(shown, network.eval(), task))
     return exhibits
 
 

@@ -80,6 +80,7 @@ async function ask() {
     draw();
   } catch (problem) {
     if (problem.name === "AbortError" || mine !== asking) return;
+    if (!(problem instanceof Problem)) throw problem;
     showProblem(problem);
   }
 }
@@ -195,7 +196,7 @@ function legend(trace, mine, colours) {
   const steps = [0, 0.25, 0.5, 0.75, 1].map((value, at) => tag("rect", { x: at * 14, y: 0, width: 14, height: 12, fill: shade(colours, value).fill, stroke: colours.line }));
   const ring = tag("rect", { x: 1.5, y: 1.5, width: 19, height: 11, rx: 3, fill: "none", stroke: colours.known, "stroke-width": 2.4 });
   const tiny = (width, inside) => `<svg width="${width}" height="14" aria-hidden="true">${inside}</svg>`;
-  return `<span>${tiny(72, steps.join(""))}${shown[mine.cells]} 0 to 1</span><span>${tiny(22, ring)}says the true value of its operation</span><span>✓ from here on</span>`;
+  return `<span>${tiny(72, steps.join(""))}${shown[mine.cells]} 0 to 1</span><span>${tiny(22, ring)}says the true value of its operation</span><span>✓ from here on</span>${trace.gate ? `<span>${tiny(22, tag("rect", { x: 1, y: 5, width: 20, height: 4, fill: colours.read }))}its gate opens</span>` : ""}`;
 }
 
 /* Choosing ------------------------------------------------------------------------------------------------------ */
@@ -249,7 +250,7 @@ function pause() {
 function showPlaying() {
   // While it plays, a screen reader would be flooded; it hears where the playing ends.
   $("said").setAttribute("aria-live", playing === null ? "polite" : "off");
-  $("play").textContent = playing === null ? "▶ Play" : "⏸ Pause";
+  $("play").textContent = playing === null ? "▶ Play" : "❚❚ Pause";
   $("play").setAttribute("aria-label", playing === null ? "Play" : "Pause");
 }
 

@@ -14,7 +14,7 @@ function fractionsOf(base64) {
 /** What the network did, as the server packed it (see PackedTrace in openapi.json). */
 class Trace {
   constructor(packed) {
-    Object.assign(this, packed);
+    for (const name of ["text", "columns", "answers", "answer", "readout", "steps", "heads"]) this[name] = packed[name];
     this.size = packed.columns.length;
     this.weights = bytesOf(packed.attention);
     this.gate = fractionsOf(packed.openness);
@@ -42,6 +42,17 @@ class Trace {
   /** How far the gate of a column was open; without gates every update is taken in whole. */
   openness(step, column) {
     return this.gate === null ? 1 : this.gate[step * this.size + column];
+  }
+
+  /** The first step at which a gate is half as open as it ever gets; null for one that stays closed. */
+  opening(column) {
+    if (this.gate === null) return null;
+    let most = 0;
+    for (let step = 0; step < this.steps; step++) most = Math.max(most, this.openness(step, column));
+    if (most < 0.1) return null;
+    let step = 0;
+    while (this.openness(step, column) < most / 2) step++;
+    return step;
   }
 
   /** What the output layer says of a column; row 0 is the start, row t + 1 the state after step t. */
@@ -89,7 +100,9 @@ class Truth {
 
   knows(trace, row, column) {
     const expected = this.expected(column);
-    return expected !== null && trace.says(row, column).answer === expected;
+    if (expected === null) return false;
+    const said = trace.says(row, column);
+    return said.answer === expected && said.chance >= 0.5;
   }
 
   /** The first row from which a column stays right to the end, or null. */

@@ -42,8 +42,9 @@ function drawTree(panel, layout, row, colours) {
     if (node.parent !== null) {
       const parent = truth.tree[node.parent];
       lines.push(tag("path", {
-        d: `M${layout.x(parent.column)},${y(parent)} L${x},${node.children.length ? y(node) : y(node) + 8}`,
-        stroke: colours.soft, "stroke-width": 1.1, opacity: faint * 0.75, fill: "none", "stroke-dasharray": node.needed ? null : "3 3",
+        // Across, then down: ranges of operations nest, so these lines never cross.
+        d: `M${layout.x(parent.column)},${y(parent)} H${x} V${node.children.length ? y(node) : y(node) + 9}`,
+        stroke: colours.soft, "stroke-width": 1.2, "stroke-linejoin": "round", opacity: faint * 0.75, fill: "none", "stroke-dasharray": node.needed ? null : "3 3",
       }));
     }
     if (!node.children.length) continue;
@@ -85,6 +86,9 @@ function drawRow(panel, view, layout, at, y, chosen, colours) {
     }));
     // A readout that is hardly better than a guess is written faintly.
     cells.push(label(said.answer, { x, y: y + ROW / 2 + 0.5, "font-size": size, "font-weight": known ? 700 : 400, fill: look.ink, opacity: known ? 1 : 0.35 + 0.55 * said.chance }));
+    if (at > 0 && trace.opening(column) === at - 1) {
+      cells.push(tag("rect", { x: x - layout.cell / 2 + 2, y: y - 1.5, width: layout.cell - 4, height: 3.5, rx: 1.5, fill: colours.read }));
+    }
     if (truth.since(trace, column) === at) {
       cells.push(label("✓", { x: x + layout.cell / 2 - 3, y: y + 2, "font-size": 11, "font-weight": 700, fill: colours.known, stroke: colours.card, "stroke-width": 2.5, "paint-order": "stroke" }));
     }
@@ -103,19 +107,19 @@ function drawArrows(trace, view, layout, step, from, to, colours) {
   const arrows = [];
   for (let target = 0; target < trace.size; target++) {
     if (view.column !== null && view.column !== target) continue;
-    const taken = trace.openness(step, target);
+    const opening = trace.opening(target);
+    const taken = trace.gate === null || (opening !== null && step >= opening);
     for (let source = 0; source < trace.size; source++) {
       const weight = weights[target * trace.size + source];
       if (weight >= 0.1) arrows.push({ target, source, weight, taken });
     }
   }
-  arrows.sort((one, two) => one.weight * one.taken - two.weight * two.taken);
+  arrows.sort((one, two) => one.taken - two.taken || one.weight - two.weight);
   return arrows.map(({ target, source, weight, taken }) => {
     const x1 = layout.x(source), x2 = layout.x(target), bend = (to - from) * 0.55;
-    const open = taken >= 0.3;
-    const colour = open ? colours.read : colours.soft;
-    const opacity = open ? 0.25 + 0.75 * weight : 0.12 + 0.3 * weight;
-    return tag("path", { d: `M${x1},${from} C${x1},${from + bend} ${x2},${to - 7 - bend} ${x2},${to - 6}`, fill: "none", stroke: colour, "stroke-width": 0.6 + 2 * weight, opacity, "stroke-dasharray": open ? null : "4 3" })
+    const colour = taken ? colours.read : colours.soft;
+    const opacity = taken ? 0.25 + 0.75 * weight : 0.12 + 0.3 * weight;
+    return tag("path", { d: `M${x1},${from} C${x1},${from + bend} ${x2},${to - 7 - bend} ${x2},${to - 6}`, fill: "none", stroke: colour, "stroke-width": 0.6 + 2 * weight, opacity, "stroke-dasharray": taken ? null : "4 3" })
       + tag("path", { d: `M${x2 - 3.6},${to - 7} L${x2 + 3.6},${to - 7} L${x2},${to} Z`, fill: colour, opacity });
   }).join("");
 }

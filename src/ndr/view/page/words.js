@@ -28,8 +28,8 @@ function sentence(panel, row) {
   if (at === 0) return `Start: no step has been made. ${ending}${judged}`;
   const columns = [...Array(trace.size).keys()];
   const fresh = columns.filter((column) => truth.since(trace, column) === at).map((column) => `${trace.columns[column]} = ${truth.expected(column)}`);
-  const open = trace.gate === null ? [] : columns.filter((column) => trace.openness(at - 1, column) >= 0.5).map((column) => columnName(trace, column));
-  const gates = trace.gate === null ? "" : open.length ? ` Gates open: ${list(open, 6)}.` : " No gate is more than half open.";
+  const open = columns.filter((column) => trace.opening(column) === at - 1).map((column) => columnName(trace, column));
+  const gates = trace.gate === null ? "" : open.length ? ` Gates that open: ${list(open, 6)}.` : " No further gate opens.";
   const known = fresh.length ? ` Known from here on: ${list(fresh, 6)}.` : "";
   return `Step ${stepName(at, trace.steps)}.${gates}${known} ${ending}${judged}`;
 }
