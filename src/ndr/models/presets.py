@@ -44,7 +44,13 @@ def pick(task: HasText, row: str, sizes: dict[str, dict[str, Any]]) -> dict[str,
     if family(task) not in sizes:
         raise Refusal(f'the paper has no row "{row}" for {task.name}; it has one for {", ".join(sizes)}')
     variant = getattr(task, "variant", "clean")
-    return {"task": task.name, "variant": variant, "tokens": task.tokens, "answers": task.answers, **sizes[family(task)]}
+    return {
+        "task": task.name,
+        "variant": variant,
+        "tokens": task.tokens,
+        "answers": task.answers,
+        **sizes[family(task)],
+    }
 
 
 def lstm(task: HasText) -> RecurrentSettings:
