@@ -20,6 +20,9 @@ COMMANDS: dict[str, tuple[str, str | tuple[str, ...], str]] = {
     "predict": ("ndr.train.commands", "predict", "answer texts, or the lines of the input"),
     "figure": ("ndr.view.commands", "figure", "draw what a network does with a text, step by step"),
     "explore": ("ndr.view.commands", "explore", "watch it in the browser"),
+    "reproduce": ("ndr.scale.commands", "reproduce", "a table of the paper: plan, run or resume, print"),
+    "grid": ("ndr.scale.commands", "grid", "many runs at once, here or on a cluster"),
+    "search": ("ndr.scale.commands", "search", "look for better settings"),
     "data": ("ndr.data.commands", ("make", "show", "stats", "export"), "make, look at and export the splits of a task"),
     "bench": ("ndr.bench.commands", "bench", "measure speed against the machine's limit"),
 }

@@ -8,8 +8,8 @@ import pytest
 from ndr.tasks import TableLookup
 from ndr.train import Recipe, load_recipe, train
 
-# Two functions are enough to compose; the paper's task has nine.
-TASK = TableLookup(functions=2)
+# Four functions are enough to compose; the paper's task has nine.
+TASK = TableLookup(functions=4)
 # The same small network and budget for both; only the update differs.
 BUDGET = [
     f"model.tokens={json.dumps(TASK.tokens)}",
