@@ -1,31 +1,17 @@
 import os
-import re
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from ndr.models import Absolute, CopyGated, Geometric, NeuralDataRouter, Residual, RouterSettings
+from ndr.models import Absolute, NeuralDataRouter, Residual
 from ndr.models.trace import Trace
-from ndr.tasks import get_task
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-LISTOPS = "[SM [MED [MIN 1 7 4 [MAX 2 4 0 8 9 ] ] 7 ] 5 [MED 8 5 8 ] 0 7 ]"
-
-
-def make_router(task_name: str, **parts: Any) -> NeuralDataRouter:
-    """A small network with random weights whose gates open now and then."""
-    task = get_task(task_name)
-    torch.manual_seed(7)
-    settings = {"width": 21, "steps": 5, "attention": Geometric(heads=3), "update": CopyGated(hidden=11, bias=-1.0)}
-    words = {"task": task_name, "tokens": task.tokens, "answers": task.answers}
-    return NeuralDataRouter(RouterSettings(**{**words, **settings, **parts})).eval()
+from small_networks import Explorer, make_router
 
 
 @pytest.fixture(scope="session")
@@ -69,27 +55,6 @@ def folders(
     return {name: root / name for name in networks}
 
 
-class Explorer:
-    """`ndr explore` as a user starts it, in a process of its own."""
-
-    def __init__(self, *runs: Path) -> None:
-        self.began = time.monotonic()
-        command = [sys.executable, "-m", "ndr", "explore", *map(str, runs), "--port", "0"]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:\d+/", line)
-        assert found, line + self.process.stdout.read()
-        self.address = found[0]
-
-    def stop(self) -> int:
-        self.process.terminate()
-        return self.process.wait(timeout=20)
-
-
 @pytest.fixture(scope="session")
 def explorer(folders: dict[str, Path]) -> Iterator[Explorer]:
     running = Explorer(folders["router"], folders["transformer"], folders["listops"])
@@ -108,7 +73,7 @@ def screenshots() -> Path:
 @pytest.fixture(scope="session")
 def browser_type_launch_args() -> dict[str, Any]:
     """Which browser pytest-playwright starts. Without any, its tests are skipped; in CI that is a failure."""
-    from browser import LAUNCH, NoBrowser, find_or_install
+    from find_browser import LAUNCH, NoBrowser, find_or_install
 
     try:
         path = find_or_install()

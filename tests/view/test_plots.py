@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from conftest import LISTOPS
 from PIL import Image
+from small_networks import LISTOPS
 
 from ndr.errors import Refusal
 from ndr.view import plot

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from conftest import LISTOPS
+from small_networks import LISTOPS
 
 from ndr.errors import Refusal
 from ndr.models.trace import Trace

@@ -1,4 +1,4 @@
-from conftest import LISTOPS
+from small_networks import LISTOPS
 
 from ndr.tasks import get_task
 from ndr.view.tree import tree_of

@@ -1,9 +1,9 @@
 """Whatever fits the published schema, and much that does not, gets a documented answer."""
 
 import schemathesis
-from conftest import make_router
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.checks import CHECKS
+from small_networks import make_router
 
 from ndr.tasks import get_task
 from ndr.view.server import make_app

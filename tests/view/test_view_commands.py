@@ -2,7 +2,7 @@ import json
 import re
 
 import pytest
-from conftest import LISTOPS
+from small_networks import LISTOPS
 
 from ndr.cli import main
 

@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from conftest import LISTOPS
 from playwright.sync_api import expect
+from small_networks import LISTOPS
 
 from ndr.cli import main
 
@@ -20,7 +20,14 @@ def no_surprises(page):
     """No page of these tests may report an error, break its policy, or ask another host."""
     found = []
     page.on("pageerror", lambda error: found.append(str(error)))
-    page.on("console", lambda line: found.append(line.text) if line.type == "error" and "422" not in line.text else None)
+    # A refused text and a server that is gone are told to the console by the browser itself.
+    expected = ("status of 422", "net::ERR_FAILED")
+    page.on(
+        "console",
+        lambda line: (
+            found.append(line.text) if line.type == "error" and not any(e in line.text for e in expected) else 0
+        ),
+    )
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     page.set_default_timeout(20_000)
@@ -94,12 +101,10 @@ def test_the_page_shows_the_models_own_numbers(visit, router):
     np.testing.assert_allclose(np.reshape(found["chances"], (6, size, 8)), trace.logits.softmax(-1), atol=1e-5)
     said = [trace.answers[one] for one in trace.logits[3].argmax(-1).tolist()]
     assert found["says"] == said
-    # And what is written in the cells of the row after step t = 2 is just that.
-    assert page.locator(".score svg text").all_inner_texts() or True
+    # And that is what the page writes.
     page.click("details summary >> text=Numbers")
     cells = page.locator(".table tbody tr td:nth-child(4)").all_inner_texts()
     assert [cell.split()[0] for cell in cells] == said
-    page.keyboard.press("ArrowRight")
 
 
 def test_playing_goes_to_the_end_and_can_be_paused(visit, screenshots):
@@ -168,7 +173,7 @@ def test_keys_alone_are_enough(visit):
     # Every control can be reached by Tab, in the order in which it stands on the page.
     page.locator("#text").focus()
     reached = []
-    for _ in range(20):
+    for _ in range(26):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.id"))
     for name in ("examples", "model", "steps", "head", "play", "step", "save-png", "copy-link"):
@@ -183,8 +188,9 @@ def test_keys_alone_are_enough(visit):
 def test_everything_has_a_name_for_a_screen_reader(visit):
     page = visit("#reads=both")
     nameless = page.evaluate(
-        """() => [...document.querySelectorAll('button, input, select, svg[role=img], [tabindex]')].filter((one) =>
-            !(one.getAttribute('aria-label') || one.labels?.length || one.textContent.trim())).map((one) => one.outerHTML)"""
+        """() => [...document.querySelectorAll('button, input, select, svg[role=img], [tabindex]')]
+            .filter((one) => !(one.getAttribute('aria-label') || one.labels?.length || one.textContent.trim()))
+            .map((one) => one.outerHTML)"""
     )
     assert nameless == []
     assert page.get_attribute("#said", "aria-live") == "polite"
@@ -244,12 +250,15 @@ def test_a_link_brings_the_view_back(visit, page, context):
 
 def test_a_link_of_nonsense_does_no_harm(visit):
     page = visit("#text=101 d&model=<b>&with=9&steps=-3&step=99999&head=77&reads=x&cells=__proto__&column=1e9")
+    ready(page, "Start")
+    page = visit("#text=101 d&step=150&head=77&column=99")
     ready(page, "t = 4 (5 of 5)")
 
 
-def test_text_is_never_markup(visit):
-    page = visit(f"#text={quote('<img src=x onerror=alert(1)>')}&model=router")
-    expect(page.locator("#problem")).to_be_visible() if False else None
+def test_text_is_never_markup(page, explorer):
+    page.goto(f"{explorer.address}#text={quote('<img src=x onerror=alert(1)>')}")
+    expect(page.locator("#problem")).to_contain_text('unknown symbol "<img"')
+    assert page.locator("img").count() == 0
 
 
 def test_saving_pictures_and_the_trace(visit, tmp_path, router):
@@ -276,7 +285,9 @@ def test_a_phone_shows_everything_without_scrolling_sideways(visit, page, screen
     visit(f"#text={quote(LISTOPS)}&model=listops&step=3&reads=both")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     # The wide drawing scrolls inside its panel.
-    assert page.evaluate("(() => { const s = document.querySelector('.score'); return s.scrollWidth > s.clientWidth })()")
+    assert page.evaluate(
+        "(() => { const s = document.querySelector('.score'); return s.scrollWidth > s.clientWidth })()"
+    )
     for name in ("play", "text", "step", "save-png"):
         box = page.locator(f"#{name}").bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= 360
@@ -318,14 +329,8 @@ def test_an_exported_file_needs_no_server(page, folders, tmp_path, screenshots, 
     page.screenshot(path=screenshots / "exported.png", full_page=True)
 
 
-def test_the_server_going_away_is_said(page, folders):
-    from conftest import Explorer
-
-    running = Explorer(folders["router"])
-    page.goto(running.address)
-    page.wait_for_selector(".panel .score svg")
-    running.stop()
+def test_a_server_that_is_gone_is_said(visit):
+    page = visit()
     page.route("**/api/**", lambda route: route.abort())
-    page.evaluate("console.error = () => {}")
     page.fill("#text", "101 d")
     expect(page.locator("#problem")).to_contain_text("the server does not answer")

@@ -1,4 +1,4 @@
-"""Find a Chromium for the browser tests, or install one. As a script: `python tests/view/browser.py`.
+"""Find a Chromium for the browser tests, or install one. As a script: `python tests/view/find_browser.py`.
 
 The order: NDR_CHROMIUM (a path), a Chromium of the system, Playwright's own, then an installation: Debian's package for
 root, Playwright's own browser for everybody else.

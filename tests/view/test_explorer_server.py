@@ -3,8 +3,8 @@ import time
 
 import numpy as np
 import pytest
-from conftest import LISTOPS, Explorer, make_router
 from fastapi.testclient import TestClient
+from small_networks import LISTOPS, Explorer, make_router
 
 from ndr.models import CopyGated, Geometric
 from ndr.tasks import get_task
