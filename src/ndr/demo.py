@@ -15,7 +15,9 @@ def demo(*, out: Path = Path("runs/demo"), seed: int = 0, threads: int | None = 
 
     Takes a few minutes on two CPU cores; stopped, the same command goes on where it was.
 
-    Example: ndr demo --seed 1 --out runs/another
+    For example
+
+    ndr demo --seed 1 --out runs/another
 
     Args:
         out: the folder of the run.

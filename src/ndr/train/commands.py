@@ -38,7 +38,9 @@ def train(
 ) -> None:
     """Train one network; run the same command again to continue it.
 
-    Examples: ndr train ctl-forward-ndr-small --seed 1
+    Examples:
+    ndr train ctl-forward-ndr-small --seed 1
+
     ndr train arithmetic-ndr-small --set optimiser.learning_rate=1e-3 --set model.width=64 --out runs/narrow
 
     Args:
@@ -87,7 +89,9 @@ def print_result(result: dict[str, Any], folder: Path) -> None:
 def recipes(name: Positional[Annotated[str | None, tyro.conf.arg(metavar="NAME")]] = None, /) -> None:
     """List the shipped recipes, or show one as JSON (a file that ndr train takes).
 
-    Examples: ndr recipes
+    Examples:
+    ndr recipes
+
     ndr recipes ctl-forward-ndr-small > mine.json
 
     Args:
@@ -118,7 +122,9 @@ def evaluate(
 ) -> None:
     """Accuracy of a trained network on a split, or at any depths.
 
-    Examples: ndr eval runs/demo --split iid
+    Examples:
+    ndr eval runs/demo --split iid
+
     ndr eval ndr-ctl-forward-small --depths 10,20,50,100 --steps auto --plot far.png
 
     Args:
@@ -212,7 +218,9 @@ def predict(
 
     A malformed text gives "?" and a sentence on stderr; the exit code is then 1.
 
-    Examples: ndr predict ndr-listops-small "[MED 4 8 5 [MAX 8 4 9 ] ]"
+    Examples:
+    ndr predict ndr-listops-small "[MED 4 8 5 [MAX 8 4 9 ] ]"
+
     ndr predict runs/demo < questions.txt
 
     Args:

@@ -10,10 +10,30 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from ndr.errors import Refusal, nearest
 from ndr.models.presets import PRESETS
-from ndr.models.settings import DNCSettings, ModelSettings, RecurrentSettings, RouterSettings, Settings, Size
+from ndr.models.settings import (
+    Absolute,
+    AbsoluteRelative,
+    CopyGated,
+    DNCSettings,
+    Geometric,
+    ModelSettings,
+    RecurrentSettings,
+    Relative,
+    Residual,
+    RouterSettings,
+    Settings,
+    Size,
+)
 from ndr.tasks import Task, get_task
 
 SHIPPED = Path(__file__).parent / "recipes"
+KINDS = {
+    kind.model_fields["kind"].default
+    for kind in (
+        *(RouterSettings, RecurrentSettings, DNCSettings),
+        *(Geometric, Relative, AbsoluteRelative, Absolute, CopyGated, Residual),
+    )
+}
 
 
 class TaskSettings(Settings):
@@ -104,7 +124,8 @@ def validate(data: Any) -> Recipe:
         return Recipe.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        where = [str(part) for part in first["loc"]]
+        # Pydantic names the kind of a part on the way to its key; the recipe does not.
+        where = [str(part) for part in first["loc"] if part not in KINDS]
         if first["type"] == "extra_forbidden":
             raise Refusal(f'a recipe has no key "{".".join(where)}"{nearest(where[-1], siblings(where))}') from error
         raise Refusal(f"recipe: {'.'.join(where)}: {first['msg']}") from error
