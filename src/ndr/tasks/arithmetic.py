@@ -13,12 +13,14 @@ from ndr.tasks.malformed import MAX_TOKENS, MalformedText, check_size, unknown
 from ndr.tasks.node import Flat, Node, freeze
 from ndr.tasks.stream import Stream, threshold
 from ndr.tasks.task import PATIENCE, Columns, Progress, SplitSpec, Task, balanced
-from ndr.tasks.tilt import about, within
+from ndr.tasks.tilt import within
 
 DIGITS = tuple("0123456789")
 OPEN, CLOSE, TIMES, PLUS, ZERO = 0, 1, 2, 3, 4
 # Work still to do while a tree is drawn: a token (below 100), or 100 + 2·height, + 1 if it must be reached exactly.
 AT_MOST, EXACTLY = 100, 101
+# The longest samples that are built.
+MOST_TOKENS = 10_000
 
 
 @dataclass(frozen=True)
@@ -158,25 +160,22 @@ class Arithmetic(Task):
         ids = self.plan(depth, length).draw(Stream(int(generator.integers(1 << 63))))
         return self.join(self.tokens[token] for token in ids)
 
-    def limits(self, depth: int, length: tuple[int, int] | None) -> tuple[int, int]:
-        """Fewest and most tokens: by default at most 50, and beyond depth 8 six more for every further operation."""
-        low, high = length or (1, max(self.max_length, 6 * depth + 2))
-        widest = 4 * 2 ** min(depth, 60) - 3
-        reachable = [
-            count for count in range(max(low, 4 * depth + 1), min(high, low + 10 * depth + 8) + 1) if count % 4 == 1
-        ]
-        if high > MAX_TOKENS or not reachable or reachable[0] > widest:
+    def plan(self, depth: int, length: tuple[int, int] | None = None) -> "TreePlan | SharedPlan":
+        """How to build one depth: free trees in the named splits, trees of a chosen length beyond them."""
+        shortest, longest = 4 * depth + 1, min(4 * 2 ** min(depth, 60) - 3, MOST_TOKENS)
+        if length is None and depth <= 8:
+            if self.max_length < shortest:
+                raise Refusal(f"arithmetic of depth {depth} needs at least {shortest} tokens, not {self.max_length}")
+            return tree_plan(depth, min(self.max_length, longest), self.sub_operation)
+        # By default the room per operation stays what it is at depth 8.
+        low, high = length or (3 * (6 * depth + 2) // 5, 6 * depth + 2)
+        lengths = tuple(n for n in range(max(low, shortest), min(high, longest) + 1) if n % 4 == 1)
+        if not lengths or high > MOST_TOKENS:
             raise Refusal(
-                f"arithmetic of depth {depth} has {4 * depth + 1}, {4 * depth + 5} … tokens, "
-                f"at most {min(widest, MAX_TOKENS)}; none between {low} and {high}"
+                f"arithmetic of depth {depth} has {shortest}, {shortest + 4} … tokens, at most {longest}; "
+                f"none between {low} and {high}"
             )
-        return low, min(high, widest)
-
-    def plan(self, depth: int, length: tuple[int, int] | None = None) -> "TreePlan":
-        low, high = self.limits(depth, length)
-        # Named splits hold free trees; beyond them lengths are spread, see `tilt`.
-        target = (low + high) / 2 if length else 0.0 if high <= self.max_length else 0.85 * high
-        return tree_plan(depth, low, high, target, self.sub_operation)
+        return SharedPlan(depth, lengths)
 
     def fill(self, spec: SplitSpec, key: int, progress: Progress | None = None) -> Columns:
         if spec.arguments:
@@ -210,6 +209,49 @@ class TreePlan:
             ids = grow(stream, EXACTLY + 2 * self.depth, self.high, self.leaf, self.both, self.left)
             if ids and stream.chance(self.keep[len(ids)]):
                 return ids
+
+
+@dataclass(frozen=True)
+class SharedPlan:
+    """Trees of one depth and a chosen length, all lengths equally often.
+
+    From the top down: a coin says which operand reaches the depth, and the digits are shared between the two in any
+    way that is possible, all equally likely.
+    """
+
+    depth: int
+    lengths: tuple[int, ...]
+    kind: ClassVar[int] = 5
+    patience: ClassVar[int] = PATIENCE
+
+    def numbers(self) -> list[int]:
+        return [self.depth, len(self.lengths), *self.lengths]
+
+    def draw(self, stream: Stream) -> list[int]:
+        ids: list[int] = []
+        digits = (self.lengths[stream.below(len(self.lengths))] + 3) // 4
+        # Tokens, or trees still to draw: (digits, height, whether it must be reached).
+        work: list[int | tuple[int, int, bool]] = [(digits, self.depth, True)]
+        while work:
+            item = work.pop()
+            if isinstance(item, int):
+                ids.append(item)
+                continue
+            digits, height, exactly = item
+            if digits == 1:
+                ids.append(ZERO + stream.below(10))
+                continue
+            most = 1 << min(height - 1, 20)
+            deep_left = bool(stream.below(2))
+            # The operand which reaches the depth has at least one digit more than operations on its path.
+            fewest = height if exactly else 1
+            fewest = max(fewest, digits - most)
+            one = fewest + stream.below(min(most, digits - 1) - fewest + 1)
+            deep, other = (one, height - 1, exactly), (digits - one, height - 1, False)
+            first, second = (deep, other) if deep_left else (other, deep)
+            ids.append(OPEN)
+            work += (CLOSE, second, TIMES + stream.below(2), first)
+        return ids
 
 
 @dataclass(frozen=True)
@@ -283,8 +325,8 @@ def grow(
 
 
 @cache
-def tree_plan(depth: int, low: int, high: int, target: float, sub_operation: float) -> TreePlan:
-    """The exact law of free trees of this depth, by their generating function, tilted to the target length if any."""
+def tree_plan(depth: int, high: int, sub_operation: float) -> TreePlan:
+    """The exact law of free trees of this depth and at most `high` tokens, by their generating function."""
     stop, go = 1 - sub_operation, sub_operation
 
     def weights(z: float) -> tuple[list[float], list[float]]:
@@ -307,8 +349,6 @@ def tree_plan(depth: int, low: int, high: int, target: float, sub_operation: flo
 
     def mean_length(z: float) -> float:
         both, leaf = shares(z)
-        if not all(value == value for value in (*both, *leaf)):
-            return float(MAX_TOKENS * MAX_TOKENS)
         exactly, at_most = [1.0], [1.0]
         for height in range(1, depth + 1):
             shallow = at_most[height - 2] if height > 1 else 0.0
@@ -316,7 +356,7 @@ def tree_plan(depth: int, low: int, high: int, target: float, sub_operation: flo
             at_most.append(leaf[height] + (1 - leaf[height]) * (3 + 2 * at_most[-1]))
         return exactly[depth]
 
-    z, keep = about(mean_length, target, low, high) if target else within(mean_length, high)
+    z, keep = within(mean_length, high)
     both, leaf = shares(z)
     return TreePlan(
         depth,

@@ -25,7 +25,7 @@ struct Stream {
     uint64_t state;
     Stream(uint64_t key, uint64_t index) : state(mix(key + GOLDEN * (index + 1))) {}
     uint64_t bits() { return mix(state += GOLDEN) >> 32; }
-    int below(int count) { return static_cast<int>((bits() * static_cast<uint64_t>(count)) >> 32); }
+    int below(uint64_t count) { return static_cast<int>((bits() * count) >> 32); }
     bool chance(uint64_t threshold) { return bits() < threshold; }
 };
 
@@ -178,6 +178,48 @@ struct TreePlan : Plan {
     }
 };
 
+struct SharedPlan : Plan {
+    int depth;
+    std::vector<uint64_t> lengths;
+
+    explicit SharedPlan(const uint64_t* numbers) : depth(numbers[0]), lengths(numbers + 2, numbers + 2 + numbers[1]) {}
+
+    bool draw(Stream& stream, Desk& desk, Ids& ids, Result& result) const override {
+        // A token has no digits to share.
+        struct Item {
+            int digits, height, exactly;
+        };
+        std::vector<Item> work;
+        ids.clear();
+        const int length = static_cast<int>(lengths[stream.below(lengths.size())]);
+        work.push_back({(length + 3) / 4, depth, 1});
+        while (!work.empty()) {
+            const Item item = work.back();
+            work.pop_back();
+            if (item.digits == 0) {
+                ids.push_back(item.height);
+                continue;
+            }
+            if (item.digits == 1) {
+                ids.push_back(ZERO + stream.below(10));
+                continue;
+            }
+            const int most = 1 << std::min(item.height - 1, 20);
+            const bool deep_left = stream.below(2);
+            const int fewest = std::max(item.exactly ? item.height : 1, item.digits - most);
+            const int one = fewest + stream.below(std::min(most, item.digits - 1) - fewest + 1);
+            const Item deep{one, item.height - 1, item.exactly}, other{item.digits - one, item.height - 1, 0};
+            ids.push_back(OPEN);
+            work.push_back({0, SHUT, 0});
+            work.push_back(deep_left ? other : deep);
+            work.push_back({0, TIMES + stream.below(2), 0});
+            work.push_back(deep_left ? deep : other);
+        }
+        result = {value_of(desk, ids), depth};
+        return true;
+    }
+};
+
 struct WrappedPlan : Plan {
     int low, high;
     size_t max_length;
@@ -207,7 +249,7 @@ struct WrappedPlan : Plan {
 
 // ---- ListOps ------------------------------------------------------------------------------------------------------
 
-enum { MAX = 0, MED = 1, MIN = 2, SM = 3, CLOSE = 14, MOST_ARGUMENTS = 100 };
+enum { MAX = 0, MED = 1, MIN = 2, SM = 3, CLOSE = 14, MOST_ARGUMENTS = 100, MOST_TRIES = 100000 };
 
 // The value of an operation; the places of the arguments that it needs go to `needed`, their number to `count_needed`.
 int apply(int operation, const int* values, int count, int* needed, int& count_needed) {
@@ -313,70 +355,104 @@ bool branch(Stream& stream, Desk& desk, const Branching& law, int height, int ro
     }
 }
 
+bool reachable(int tokens, int levels, int fewest, int most) {
+    if (levels == 0) return tokens == 0;
+    const int operations = std::max((tokens + most) / (most + 1), levels);
+    return operations * (fewest + 1) <= tokens;
+}
+
 struct SpinePlan : Plan {
+    enum Try { WRAPPED, NOT_NEEDED, TOO_LONG };
     int depth, height, high;
     Branching law;
-    std::vector<uint64_t> counts, keep;
+    std::vector<uint64_t> counts, keep, lengths;
 
     explicit SpinePlan(const uint64_t* numbers)
         : depth(numbers[0]), height(numbers[1]), high(numbers[2]), law(numbers + 3) {
         const uint64_t* rest = numbers + 3 + law.size();
         counts.assign(rest, rest + law.heights * law.kinds);
         rest += law.heights * law.kinds;
-        keep.assign(rest, rest + high + 1);
+        keep.assign(rest + 1, rest + 1 + rest[0]);
+        rest += 1 + rest[0];
+        lengths.assign(rest + 1, rest + 1 + rest[0]);
     }
 
     bool draw(Stream& stream, Desk& desk, Ids& ids, Result& result) const override {
         int value;
-        do {
-            value = stream.below(10);
-            ids.assign(1, value);
-        } while (!build(stream, desk, ids, value) || !stream.chance(keep[ids.size()]));
+        while (true) {
+            if (lengths.empty()) {
+                if (build(stream, desk, ids, value, 0) && stream.chance(keep[ids.size()])) break;
+            } else if (build(stream, desk, ids, value, static_cast<int>(lengths[stream.below(lengths.size())]))) {
+                break;
+            }
+        }
         result = {value, depth};
         return true;
     }
 
-    bool build(Stream& stream, Desk& desk, Ids& ids, int& value) const {
-        Ids& wrapped = desk.wrapped;
-        int values[MOST_ARGUMENTS], depths[MOST_ARGUMENTS], needed[MOST_ARGUMENTS], count_needed;
+    bool build(Stream& stream, Desk& desk, Ids& ids, int& value, int length) const {
+        value = stream.below(10);
+        ids.assign(1, value);
+        const int share = (length - 1) / depth;
         for (int level = 1; level <= depth; ++level) {
-            while (true) {
-                const int operation = stream.below(4);
-                const int below = height - depth + level - 1;
-                const int count = law.fewest + choose(stream, &counts[below * law.kinds]);
-                const int place = stream.below(count);
-                int room = high - static_cast<int>(ids.size()) - 2 - (depth - level) * (law.fewest + 1);
-                wrapped.assign(1, 10 + operation);
-                for (int argument = 0; argument < count; ++argument) {
-                    if (argument == place) {
-                        wrapped.insert(wrapped.end(), ids.begin(), ids.end());
-                        values[argument] = value;
-                        depths[argument] = level - 1;
-                        continue;
-                    }
-                    Tree free;
-                    if (!branch(stream, desk, law, below, room, 2, wrapped, free)) return false;
-                    room -= free.cost;
-                    values[argument] = free.value;
-                    depths[argument] = free.depth;
-                }
-                const int result = apply(operation, values, count, needed, count_needed);
-                bool is_needed = false, too_deep = false;
-                int deepest = 0;
-                for (int one = 0; one < count_needed; ++one) {
-                    is_needed |= needed[one] == place;
-                    too_deep |= depths[needed[one]] >= level;
-                    deepest += depths[needed[one]] == level - 1;
-                }
-                if (!is_needed || too_deep) continue;
-                if (deepest > 1 && stream.below(deepest) != 0) continue;
-                wrapped.push_back(CLOSE);
-                ids.swap(wrapped);
-                value = result;
+            const int levels = depth - level;
+            int least = 0, most = high - levels * (law.fewest + 1);
+            if (length) {
+                const int part = 1 + (length - 1) * level / depth, slack = levels ? share / 2 : 0;
+                least = part - slack;
+                most = part + slack;
+            }
+            int tries = 0;
+            for (; tries < MOST_TRIES; ++tries) {
+                int wrapped_value;
+                const Try outcome =
+                    wrap(stream, desk, ids, value, level, most - static_cast<int>(ids.size()) - 2, wrapped_value);
+                if (outcome == TOO_LONG && !length) return false;
+                if (outcome != WRAPPED) continue;
+                const int size = static_cast<int>(desk.wrapped.size());
+                if (size < least || (length && !reachable(length - size, levels, law.fewest, law.most()))) continue;
+                ids.swap(desk.wrapped);
+                value = wrapped_value;
                 break;
             }
+            if (tries == MOST_TRIES) return false;
         }
         return true;
+    }
+
+    Try wrap(Stream& stream, Desk& desk, const Ids& ids, int value, int level, int room, int& result) const {
+        Ids& wrapped = desk.wrapped;
+        int values[MOST_ARGUMENTS], depths[MOST_ARGUMENTS], needed[MOST_ARGUMENTS], count_needed;
+        const int operation = stream.below(4);
+        const int below = height - depth + level - 1;
+        const int count = law.fewest + choose(stream, &counts[below * law.kinds]);
+        const int place = stream.below(count);
+        wrapped.assign(1, 10 + operation);
+        for (int argument = 0; argument < count; ++argument) {
+            if (argument == place) {
+                wrapped.insert(wrapped.end(), ids.begin(), ids.end());
+                values[argument] = value;
+                depths[argument] = level - 1;
+                continue;
+            }
+            Tree free;
+            if (!branch(stream, desk, law, below, room, 2, wrapped, free)) return TOO_LONG;
+            room -= free.cost;
+            values[argument] = free.value;
+            depths[argument] = free.depth;
+        }
+        result = apply(operation, values, count, needed, count_needed);
+        bool is_needed = false, too_deep = false;
+        int deepest = 0;
+        for (int one = 0; one < count_needed; ++one) {
+            is_needed |= needed[one] == place;
+            too_deep |= depths[needed[one]] >= level;
+            deepest += depths[needed[one]] == level - 1;
+        }
+        if (!is_needed || too_deep) return NOT_NEEDED;
+        if (deepest > 1 && stream.below(deepest) != 0) return NOT_NEEDED;
+        wrapped.push_back(CLOSE);
+        return WRAPPED;
     }
 };
 
@@ -497,14 +573,19 @@ struct Fill {
 
     // Draws one wave of candidates on all cores; the number kept, or -1 when nothing new seems to be left.
     int64_t more() {
-        constexpr int64_t BLOCK = 256;
+        constexpr int64_t BLOCK = 16;
         const int64_t kept_before = static_cast<int64_t>(answers.size());
-        const double per_sample = kept_before ? static_cast<double>(next) / kept_before : 2.0;
+        const double per_sample = kept_before ? static_cast<double>(next) / kept_before : 1.0;
         const double guess = 1.1 * per_sample * static_cast<double>(wanted);
-        const int64_t count = static_cast<int64_t>(std::min(262144.0, std::max(1024.0, guess))) / BLOCK * BLOCK;
+        const int64_t count = static_cast<int64_t>(std::min(262144.0, guess + 2 * BLOCK)) / BLOCK * BLOCK;
         std::vector<Block> blocks(count / BLOCK);
-#pragma omp parallel for schedule(dynamic)
-        for (int64_t number = 0; number < count / BLOCK; ++number) draw_block(blocks[number], next + number * BLOCK, BLOCK);
+#pragma omp parallel
+        {
+            Desk desk;
+#pragma omp for schedule(dynamic)
+            for (int64_t number = 0; number < count / BLOCK; ++number)
+                draw_block(desk, blocks[number], next + number * BLOCK, BLOCK);
+        }
         for (size_t number = 0; number < blocks.size() && wanted; ++number) {
             const uint8_t* ids = blocks[number].flat.data();
             for (const Block::Entry& entry : blocks[number].entries) {
@@ -519,8 +600,7 @@ struct Fill {
         return static_cast<int64_t>(answers.size()) - kept_before;
     }
 
-    void draw_block(Block& block, int64_t first, int64_t count) const {
-        Desk desk;
+    void draw_block(Desk& desk, Block& block, int64_t first, int64_t count) const {
         Ids ids;
         Result result;
         for (int64_t number = 0; number < count; ++number) {
@@ -553,6 +633,7 @@ std::unique_ptr<Plan> plan_of(int kind, const uint64_t* numbers) {
         case 2: return std::make_unique<WrappedPlan>(numbers);
         case 3: return std::make_unique<SpinePlan>(numbers);
         case 4: return std::make_unique<PaperPlan>(numbers);
+        case 5: return std::make_unique<SharedPlan>(numbers);
         default: return nullptr;
     }
 }

@@ -13,7 +13,7 @@ from ndr.tasks.malformed import MAX_TOKENS, MalformedText, check_size, unknown
 from ndr.tasks.node import Flat, Node, freeze
 from ndr.tasks.stream import Stream, threshold
 from ndr.tasks.task import PATIENCE, Columns, Progress, SplitSpec, Task, balanced
-from ndr.tasks.tilt import about, within
+from ndr.tasks.tilt import solve, within
 
 DIGITS = tuple("0123456789")
 OPERATIONS = ("[MAX", "[MED", "[MIN", "[SM")
@@ -21,6 +21,10 @@ MAX, MED, MIN, SM = range(4)
 CLOSE = 14
 MOST_ARGUMENTS = 100
 TRAIN_DEPTH = 5
+# The longest samples that are built; longer ones would take minutes each.
+MOST_TOKENS = 10_000
+# Wrappings tried before a sample is begun again.
+MOST_TRIES = 100_000
 
 
 def apply(operation: int, values: Sequence[int]) -> tuple[int, list[int]]:
@@ -158,19 +162,20 @@ class ListOps(Task):
         if not 2 <= fewest <= most <= MOST_ARGUMENTS:
             raise Refusal(f"an operation has between 2 and {MOST_ARGUMENTS} arguments, not {fewest}-{most}")
         shortest = 1 + depth * (fewest + 1)
-        # By default the room per operation stays what it is at depth 8 and 5 arguments.
-        named = depth <= 8 and arguments is None
-        low, high = length or (1, self.max_length if named else max(self.max_length, 6 * depth + 2, 2 * shortest))
-        if high < shortest or high > MAX_TOKENS:
+        # Named splits hold free trees.
+        if length is None and arguments is None and depth <= 8:
+            return free_plan(depth, max(depth, TRAIN_DEPTH), (fewest, most), self.max_length, self.sub_operation)
+        # By default the room per operation stays what it is at depth 8.
+        roomy = max(self.max_length, 6 * depth + 2, 2 * shortest)
+        low, high = length or (3 * roomy // 5 if depth > 8 else 1, roomy)
+        lengths = tuple(n for n in range(low, min(high, MOST_TOKENS) + 1) if reachable(n - 1, depth, fewest, most))
+        if not lengths or high > MOST_TOKENS:
             raise Refusal(
-                f"listops of depth {depth} with at least {fewest} arguments has {shortest} to {MAX_TOKENS} tokens; "
+                f"listops of depth {depth} with {fewest} to {most} arguments has {shortest} to {MOST_TOKENS} tokens; "
                 f"none between {low} and {high}"
             )
-        # Unneeded branches may be as high as the deepest training samples; long samples need higher ones.
-        height = depth + 6 if length else max(depth, TRAIN_DEPTH)
-        # Named splits hold free trees; beyond them lengths are spread, see `tilt`.
-        target = (low + high) / 2 if length else 0.0 if named else 0.9 * high
-        return spine_plan(depth, height, (fewest, most), (low, high), target, self.sub_operation)
+        # Long samples of small depth need room for unneeded branches.
+        return sized_plan(depth, depth + 6, (fewest, most), lengths, self.sub_operation)
 
     def fill(self, spec: SplitSpec, key: int, progress: Progress | None = None) -> Columns:
         if spec.sampler == "rejection":
@@ -245,6 +250,14 @@ def branch(
             return ids, value, depth, cost
 
 
+def reachable(tokens: int, levels: int, fewest: int, most: int) -> bool:
+    """Whether at least this many operations can add exactly this many tokens: each adds its arguments and one."""
+    if levels == 0:
+        return tokens == 0
+    operations = max(-(-tokens // (most + 1)), levels)
+    return operations * (fewest + 1) <= tokens
+
+
 @dataclass(frozen=True)
 class SpinePlan:
     """Builds a sample from the inside out: a digit is wrapped `depth` times in an operation that needs it.
@@ -253,117 +266,175 @@ class SpinePlan:
     deeper, is drawn again; one that could have been built from m of its arguments is kept once in m times. With
     `counts` weighted by the places that the wrapped part can take, this is the law of free trees given their depth,
     except that every wrapping succeeds in the end, whatever the value inside.
+
+    With `lengths`, one of them is chosen first and every wrapping adds about its share of it.
     """
 
     depth: int
     height: int
+    # Most tokens of a free sample.
     high: int
     law: Branching
     counts: tuple[tuple[int, ...], ...]
+    # How often a free sample of each length is kept.
     keep: tuple[int, ...]
+    lengths: tuple[int, ...]
     kind: ClassVar[int] = 3
     patience: ClassVar[int] = PATIENCE
 
     def numbers(self) -> list[int]:
         flat = [one for row in self.counts for one in row]
-        return [self.depth, self.height, self.high, *self.law.numbers(), *flat, *self.keep]
+        kept = [len(self.keep), *self.keep, len(self.lengths), *self.lengths]
+        return [self.depth, self.height, self.high, *self.law.numbers(), *flat, *kept]
 
     def draw(self, stream: Stream) -> list[int]:
         while True:
-            ids = self.build(stream)
-            if ids and stream.chance(self.keep[len(ids)]):
+            if not self.lengths:
+                ids = self.build(stream, 0)
+                if ids and stream.chance(self.keep[len(ids)]):
+                    return ids
+            elif ids := self.build(stream, self.lengths[stream.below(len(self.lengths))]):
                 return ids
 
-    def build(self, stream: Stream) -> list[int] | None:
+    def build(self, stream: Stream, length: int) -> list[int] | None:
+        """A sample of exactly this length, or with length 0 a free one; None when it becomes too long or is stuck."""
         value = stream.below(10)
         ids = [value]
+        share = (length - 1) // self.depth
         for depth in range(1, self.depth + 1):
-            wrapped = None
-            while wrapped is None:
-                operation = stream.below(4)
-                height = self.height - self.depth + depth - 1
-                count = self.law.fewest + choose(stream, self.counts[height])
-                place = stream.below(count)
-                pieces, values, depths = [], [], []
-                room = self.high - len(ids) - 2 - (self.depth - depth) * (self.law.fewest + 1)
-                for argument in range(count):
-                    if argument == place:
-                        pieces.append(ids)
-                        values.append(value)
-                        depths.append(depth - 1)
-                        continue
-                    free = branch(stream, self.law, height, room, 2)
-                    if free is None:
-                        return None
-                    room -= free[3]
-                    pieces.append(free[0])
-                    values.append(free[1])
-                    depths.append(free[2])
-                result, needed = apply(operation, values)
-                deepest = [one for one in needed if depths[one] == depth - 1]
-                if place not in needed or max(depths[one] for one in needed) >= depth:
-                    continue
-                if len(deepest) == 1 or stream.below(len(deepest)) == 0:
-                    wrapped = [10 + operation, *(token for piece in pieces for token in piece), CLOSE]
-            ids, value = wrapped, result
+            levels = self.depth - depth
+            least, most = 0, self.high - levels * (self.law.fewest + 1)
+            if length:
+                # After each wrapping the sample has its part of the length, give or take half a share.
+                part = 1 + (length - 1) * depth // self.depth
+                slack = share // 2 if levels else 0
+                least, most = part - slack, part + slack
+            for _ in range(MOST_TRIES):
+                wrapping = self.wrap(stream, ids, value, depth, most - len(ids) - 2)
+                if wrapping is None and not length:
+                    return None
+                if (
+                    wrapping
+                    and len(wrapping[0]) >= least
+                    and (not length or self.fits(length - len(wrapping[0]), levels))
+                ):
+                    break
+            else:
+                return None
+            ids, value = wrapping
         return ids
 
+    def fits(self, tokens: int, levels: int) -> bool:
+        return reachable(tokens, levels, self.law.fewest, self.law.fewest + len(self.counts[0]) - 1)
 
-@cache
-def spine_plan(
-    depth: int, height: int, arguments: tuple[int, int], length: tuple[int, int], target: float, sub_operation: float
-) -> SpinePlan:
-    """Weights of free trees and wrappings, tilted so that the wanted lengths are common."""
-    (fewest, most), (low, high) = arguments, length
-    kinds = range(fewest, most + 1)
-    stop, go = 1 - sub_operation, sub_operation / len(kinds)
+    def wrap(
+        self, stream: Stream, ids: list[int], value: int, depth: int, room: int
+    ) -> tuple[list[int], int] | tuple[()] | None:
+        """One try to wrap `ids` in an operation that needs it: empty when it does not, None when it is too long."""
+        operation = stream.below(4)
+        height = self.height - self.depth + depth - 1
+        count = self.law.fewest + choose(stream, self.counts[height])
+        place = stream.below(count)
+        pieces, values, depths = [], [], []
+        for argument in range(count):
+            if argument == place:
+                pieces.append(ids)
+                values.append(value)
+                depths.append(depth - 1)
+                continue
+            free = branch(stream, self.law, height, room, 2)
+            if free is None:
+                return None
+            room -= free[3]
+            pieces.append(free[0])
+            values.append(free[1])
+            depths.append(free[2])
+        result, needed = apply(operation, values)
+        if place not in needed or max(depths[one] for one in needed) >= depth:
+            return ()
+        deepest = sum(depths[one] == depth - 1 for one in needed)
+        if deepest > 1 and stream.below(deepest) != 0:
+            return ()
+        return [10 + operation, *(token for piece in pieces for token in piece), CLOSE], result
 
-    def powers(base: float, shift: int) -> list[float]:
+
+class Weights:
+    """Free trees and wrappings when every token has the weight z."""
+
+    def __init__(self, depth: int, height: int, arguments: tuple[int, int], sub_operation: float) -> None:
+        self.depth, self.height = depth, height
+        self.kinds = range(arguments[0], arguments[1] + 1)
+        self.stop, self.go = 1 - sub_operation, sub_operation / len(self.kinds)
+
+    def powers(self, base: float, shift: int) -> list[float]:
         """Base to the power of (number of arguments − shift)."""
         power, found = 1.0, []
-        for exponent in range(1, most + 1 - shift):
+        for exponent in range(1, self.kinds[-1] + 1 - shift):
             power *= base
-            if exponent >= fewest - shift:
+            if exponent >= self.kinds[0] - shift:
                 found.append(power)
         return found
 
-    def totals(z: float) -> list[float]:
+    def totals(self, z: float) -> list[float]:
         """Weight of all free trees of at most each height."""
         found = [z]
-        for _ in range(height - 1):
-            found.append(stop * z + go * z * z * sum(powers(found[-1], 0)))
+        for _ in range(self.height - 1):
+            # Beyond this the numbers only grow, and so would the trees.
+            total = self.stop * z + self.go * z * z * sum(self.powers(found[-1], 0)) if found[-1] < 1e3 else 1e9
+            found.append(total)
         return found
 
-    def spread(weights: list[float]) -> list[float]:
-        total = sum(weights)
-        return [weight / total for weight in weights]
-
-    def laws(z: float) -> tuple[list[float], list[list[float]], list[list[float]]]:
-        total = totals(z)
-        leaf = [1.0] + [stop * z / one for one in total[1:]]
-        inner = [spread([1.0 for _ in kinds])] + [spread(powers(one, 0)) for one in total[:-1]]
-        outer = [spread([kind * power for kind, power in zip(kinds, powers(one, 1), strict=True)]) for one in total]
+    def laws(self, z: float) -> tuple[list[float], list[list[float]], list[list[float]]]:
+        """By height: the chance of a digit, the shares of argument counts in free trees, and in wrappings."""
+        total = self.totals(z)
+        leaf = [1.0] + [self.stop * z / one for one in total[1:]]
+        inner = [spread([1.0 for _ in self.kinds])] + [spread(self.powers(one, 0)) for one in total[:-1]]
+        outer = [spread([n * power for n, power in zip(self.kinds, self.powers(one, 1), strict=True)]) for one in total]
         return leaf, inner, outer
 
-    def mean_length(z: float) -> float:
-        # A sum above this overflows soon, and such trees are longer than any that could be asked for.
-        if totals(z)[-1] > 1e6:
+    def mean_length(self, z: float) -> float:
+        if self.totals(z)[-1] > 1e3:
             return float(MAX_TOKENS * MAX_TOKENS)
-        leaf, inner, outer = laws(z)
-
-        def mean(shares: list[float]) -> float:
-            return sum(kind * share for kind, share in zip(kinds, shares, strict=True))
-
+        leaf, inner, outer = self.laws(z)
         free = [1.0]
-        for level in range(1, height):
-            free.append(leaf[level] + (1 - leaf[level]) * (2 + mean(inner[level]) * free[-1]))
-        spine = range(height - depth, height)
-        return 1 + sum(2 + (mean(outer[level]) - 1) * free[level] for level in spine)
+        for level in range(1, self.height):
+            free.append(leaf[level] + (1 - leaf[level]) * (2 + self.mean(inner[level]) * free[-1]))
+        spine = range(self.height - self.depth, self.height)
+        return 1 + sum(2 + (self.mean(outer[level]) - 1) * free[level] for level in spine)
 
-    z, keep = about(mean_length, target, low, high) if target else within(mean_length, high)
-    leaf, inner, outer = laws(z)
-    law = Branching(fewest, tuple(threshold(one) for one in leaf), tuple(cumulative(row) for row in inner))
-    return SpinePlan(depth, height, high, law, tuple(cumulative(row) for row in outer), keep)
+    def mean(self, shares: list[float]) -> float:
+        return sum(n * share for n, share in zip(self.kinds, shares, strict=True))
+
+    def plan(self, z: float, high: int, keep: tuple[int, ...], lengths: tuple[int, ...]) -> SpinePlan:
+        leaf, inner, outer = self.laws(z)
+        law = Branching(self.kinds[0], tuple(map(threshold, leaf)), tuple(map(cumulative, inner)))
+        return SpinePlan(self.depth, self.height, high, law, tuple(map(cumulative, outer)), keep, lengths)
+
+
+@cache
+def free_plan(depth: int, height: int, arguments: tuple[int, int], high: int, sub_operation: float) -> SpinePlan:
+    """Free trees of at most `high` tokens."""
+    shortest = 1 + depth * (arguments[0] + 1)
+    if high < shortest:
+        raise Refusal(f"listops of depth {depth} needs at least {shortest} tokens, not {high}")
+    weights = Weights(depth, height, arguments, sub_operation)
+    z, keep = within(weights.mean_length, high)
+    return weights.plan(z, high, keep, ())
+
+
+@cache
+def sized_plan(
+    depth: int, height: int, arguments: tuple[int, int], lengths: tuple[int, ...], sub_operation: float
+) -> SpinePlan:
+    """All these lengths equally often."""
+    weights = Weights(depth, height, arguments, sub_operation)
+    z = solve(weights.mean_length, (lengths[0] + lengths[-1]) / 2)
+    return weights.plan(z, lengths[-1], (), lengths)
+
+
+def spread(weights: list[float]) -> list[float]:
+    total = sum(weights)
+    return [weight / total for weight in weights]
 
 
 def cumulative(shares: list[float]) -> tuple[int, ...]:

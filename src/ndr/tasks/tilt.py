@@ -24,11 +24,6 @@ def within(mean_length: Callable[[float], float], high: int) -> tuple[float, tup
     return z, tuple(threshold(chance) for chance in reversed(chances))
 
 
-def about(mean_length: Callable[[float], float], target: float, low: int, high: int) -> tuple[float, tuple[int, ...]]:
-    """Trees whose lengths spread around a target. Undoing the weight here would crowd them at one end."""
-    return solve(mean_length, target), tuple((1 << 32) * (length >= low) for length in range(high + 1))
-
-
 def solve(mean_length: Callable[[float], float], target: float) -> float:
     """The weight z at which the mean length is the target."""
     small, large = 2.0**-10, 4.0
