@@ -38,7 +38,8 @@ def train(
 ) -> None:
     """Train one network; run the same command again to continue it.
 
-    Examples:
+    For example
+
     ndr train ctl-forward-ndr-small --seed 1
 
     ndr train arithmetic-ndr-small --set optimiser.learning_rate=1e-3 --set model.width=64 --out runs/narrow
@@ -89,7 +90,8 @@ def print_result(result: dict[str, Any], folder: Path) -> None:
 def recipes(name: Positional[Annotated[str | None, tyro.conf.arg(metavar="NAME")]] = None, /) -> None:
     """List the shipped recipes, or show one as JSON (a file that ndr train takes).
 
-    Examples:
+    For example
+
     ndr recipes
 
     ndr recipes ctl-forward-ndr-small > mine.json
@@ -122,7 +124,8 @@ def evaluate(
 ) -> None:
     """Accuracy of a trained network on a split, or at any depths.
 
-    Examples:
+    For example
+
     ndr eval runs/demo --split iid
 
     ndr eval ndr-ctl-forward-small --depths 10,20,50,100 --steps auto --plot far.png
@@ -218,7 +221,8 @@ def predict(
 
     A malformed text gives "?" and a sentence on stderr; the exit code is then 1.
 
-    Examples:
+    For example
+
     ndr predict ndr-listops-small "[MED 4 8 5 [MAX 8 4 9 ] ]"
 
     ndr predict runs/demo < questions.txt
