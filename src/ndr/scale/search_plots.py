@@ -47,7 +47,7 @@ def importances(study: Any, count: int) -> dict[str, float]:
     """How much of the difference between good and other trials each setting explains (PED-ANOVA)."""
     import optuna
 
-    if count < 4:
+    if count < 2:
         return {}
     try:
         evaluator = optuna.importance.PedAnovaImportanceEvaluator()

@@ -1,0 +1,57 @@
+"""Costs: FLOP as the paper's runs had them, seconds that grow with the work."""
+
+import numpy as np
+import pytest
+
+from ndr.scale.cost import cost_of, flop_per_sample, mean_columns, sample_seconds, shape_of, work
+from ndr.train import load_recipe
+
+
+@pytest.mark.parametrize(
+    ("name", "petaflop"),
+    [
+        ("ctl-forward-ndr-paper", 6),
+        ("ctl-forward-transformer-paper", 1),
+        ("arithmetic-ndr-paper", 80),
+        ("listops-ndr-paper", 400),
+    ],
+)
+def test_paper_runs_cost_what_was_counted_before(name: str, petaflop: float):
+    cost = cost_of(load_recipe(name), threads=None)
+    assert cost.seconds is None
+    assert cost.flop / 1e15 == pytest.approx(petaflop, rel=0.35)
+
+
+def test_flop_by_hand():
+    recipe = load_recipe("ctl-forward-ndr-small", ["model.width=8", "model.update.hidden=16", "model.steps=3"])
+    # Query, key and value, content bias, sides with bias, three scales, output; two normalisations; update and gate.
+    attention = 8 * 8 + 2 * 8 * 8 + 8 + (8 * 2 + 2) + 3 + 8 * 8
+    update = 2 * 2 * 8 + (8 * 16 + 16 + 16 * 8 + 8) + (8 * 8 + 8) * 2
+    columns = mean_columns(recipe)
+    assert flop_per_sample(recipe) == pytest.approx(columns * 3 * (6 * (attention + update) + 12 * columns * 8))
+
+
+def test_columns_of_table_lookup():
+    recipe = load_recipe("ctl-forward-ndr-small")
+    spec = recipe.open_task().splits["train"].counts
+    depths, counts = zip(*spec, strict=True)
+    assert mean_columns(recipe) == pytest.approx(np.mean(depths) + 1 + 2)
+    uniform = load_recipe("ctl-forward-ndr-small", ["sampling=uniform"])
+    assert mean_columns(uniform) == pytest.approx(np.average(depths, weights=counts) + 1 + 2)
+
+
+def test_work_counts_evaluations_as_a_third():
+    changes = ["iterations=100", "evaluate_every=10", "batch=7", "model.steps=5", "model.test_steps=10"]
+    recipe = load_recipe("ctl-forward-ndr-small", changes)
+    splits = recipe.open_task().splits
+    evaluated = len(splits["iid"]) + len(splits["valid"])
+    assert work(recipe) == pytest.approx(100 * 7 + 10 * evaluated * 2 / 3)
+
+
+def test_both_directions_are_timed_once_and_larger_networks_take_longer():
+    small = ["model.width=16", "model.update.hidden=32", "model.steps=2", "batch=64"]
+    forward, backward = (load_recipe(f"ctl-{each}-ndr-small", small) for each in ("forward", "backward"))
+    assert shape_of(forward) == shape_of(backward)
+    large = load_recipe("ctl-forward-ndr-small", ["model.width=128", "model.update.hidden=512", "model.steps=16"])
+    assert sample_seconds(shape_of(large), 1) > sample_seconds(shape_of(forward), 1) > 0
+    assert cost_of(forward).seconds == pytest.approx(work(forward) * sample_seconds(shape_of(backward), 1))
