@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ndr.scale.cost import cost_of, flop_per_sample, mean_columns, sample_seconds, shape_of, work
+from ndr.scale.cost import cost_of, flop_per_sample, makespan, mean_columns, sample_seconds, shape_of, work
 from ndr.train import load_recipe
 
 
@@ -55,3 +55,11 @@ def test_both_directions_are_timed_once_and_larger_networks_take_longer():
     large = load_recipe("ctl-forward-ndr-small", ["model.width=128", "model.update.hidden=512", "model.steps=16"])
     assert sample_seconds(shape_of(large), 1) > sample_seconds(shape_of(forward), 1) > 0
     assert cost_of(forward).seconds == pytest.approx(work(forward) * sample_seconds(shape_of(backward), 1))
+
+
+def test_the_last_run_ends_when_its_worker_is_done():
+    assert makespan([3, 1, 1, 1], 1) == 6
+    assert makespan([3, 1, 1, 1], 2) == 3
+    assert makespan([1, 1, 1, 3], 2) == 4
+    assert makespan([5, 1], 64) == 5
+    assert makespan([], 3) == 0

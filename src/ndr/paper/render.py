@@ -36,7 +36,7 @@ def caption(filled: Filled) -> str:
 
 
 def terminal(filled: Filled, width: int | None = None) -> str:
-    table = Table(title=caption(filled), title_justify="left")
+    table = Table()
     for place, heading in enumerate(headings(filled)):
         table.add_column(heading, justify="left" if place == 0 else "right")
     for place, row in enumerate(filled.rows):
@@ -46,6 +46,7 @@ def terminal(filled: Filled, width: int | None = None) -> str:
         table.add_row(*lead, *(two_lines(cell) for cell in row.cells))
     console = Console(width=width)
     with console.capture() as capture:
+        console.print(caption(filled), style="bold", highlight=False, soft_wrap=True)
         console.print(table)
         for note in filled.notes:
             console.print(f"note: {note}", style="dim", highlight=False, markup=False)

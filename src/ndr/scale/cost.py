@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from heapq import heapreplace
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,14 @@ def cost_of(recipe: Recipe, *, threads: int | None = 1) -> Cost:
     if threads is None:
         return Cost(flop, None)
     return Cost(flop, samples * sample_seconds(shape_of(recipe), threads))
+
+
+def makespan(durations: Sequence[float], workers: int) -> float:
+    """When the last of these runs ends, if each is begun in turn by the first worker that is free."""
+    free = [0.0] * workers
+    for duration in durations:
+        heapreplace(free, free[0] + duration)
+    return max(free)
 
 
 def work(recipe: Recipe) -> float:
