@@ -363,13 +363,13 @@ bool reachable(int tokens, int levels, int fewest, int most) {
 
 struct SpinePlan : Plan {
     enum Try { WRAPPED, NOT_NEEDED, TOO_LONG };
-    int depth, height, high;
+    int depth, first_height, last_height, high;
     Branching law;
     std::vector<uint64_t> counts, keep, lengths;
 
     explicit SpinePlan(const uint64_t* numbers)
-        : depth(numbers[0]), height(numbers[1]), high(numbers[2]), law(numbers + 3) {
-        const uint64_t* rest = numbers + 3 + law.size();
+        : depth(numbers[0]), first_height(numbers[1]), last_height(numbers[2]), high(numbers[3]), law(numbers + 4) {
+        const uint64_t* rest = numbers + 4 + law.size();
         counts.assign(rest, rest + law.heights * law.kinds);
         rest += law.heights * law.kinds;
         keep.assign(rest + 1, rest + 1 + rest[0]);
@@ -424,7 +424,7 @@ struct SpinePlan : Plan {
         Ids& wrapped = desk.wrapped;
         int values[MOST_ARGUMENTS], depths[MOST_ARGUMENTS], needed[MOST_ARGUMENTS], count_needed;
         const int operation = stream.below(4);
-        const int below = height - depth + level - 1;
+        const int below = std::min(first_height + level - 1, last_height);
         const int count = law.fewest + choose(stream, &counts[below * law.kinds]);
         const int place = stream.below(count);
         wrapped.assign(1, 10 + operation);

@@ -174,8 +174,7 @@ class ListOps(Task):
                 f"listops of depth {depth} with {fewest} to {most} arguments has {shortest} to {MOST_TOKENS} tokens; "
                 f"none between {low} and {high}"
             )
-        # Long samples of small depth need room for unneeded branches.
-        return sized_plan(depth, depth + 6, (fewest, most), lengths, self.sub_operation)
+        return sized_plan(depth, (fewest, most), lengths, self.sub_operation)
 
     def fill(self, spec: SplitSpec, key: int, progress: Progress | None = None) -> Columns:
         if spec.sampler == "rejection":
@@ -271,7 +270,8 @@ class SpinePlan:
     """
 
     depth: int
-    height: int
+    # How high the trees around the first and the last wrapping may be, counted up one by one if they differ.
+    heights: tuple[int, int]
     # Most tokens of a free sample.
     high: int
     law: Branching
@@ -285,7 +285,7 @@ class SpinePlan:
     def numbers(self) -> list[int]:
         flat = [one for row in self.counts for one in row]
         kept = [len(self.keep), *self.keep, len(self.lengths), *self.lengths]
-        return [self.depth, self.height, self.high, *self.law.numbers(), *flat, *kept]
+        return [self.depth, *self.heights, self.high, *self.law.numbers(), *flat, *kept]
 
     def draw(self, stream: Stream) -> list[int]:
         while True:
@@ -332,7 +332,7 @@ class SpinePlan:
     ) -> tuple[list[int], int] | tuple[()] | None:
         """One try to wrap `ids` in an operation that needs it: empty when it does not, None when it is too long."""
         operation = stream.below(4)
-        height = self.height - self.depth + depth - 1
+        height = min(self.heights[0] + depth - 1, self.heights[1])
         count = self.law.fewest + choose(stream, self.counts[height])
         place = stream.below(count)
         pieces, values, depths = [], [], []
@@ -361,10 +361,13 @@ class SpinePlan:
 class Weights:
     """Free trees and wrappings when every token has the weight z."""
 
-    def __init__(self, depth: int, height: int, arguments: tuple[int, int], sub_operation: float) -> None:
-        self.depth, self.height = depth, height
+    def __init__(
+        self, depth: int, heights: tuple[int, int], arguments: tuple[int, int], stop: float, go: float
+    ) -> None:
+        self.depth, self.heights = depth, heights
         self.kinds = range(arguments[0], arguments[1] + 1)
-        self.stop, self.go = 1 - sub_operation, sub_operation / len(self.kinds)
+        # The weights of a digit (where an operation is possible) and of an operation with each number of arguments.
+        self.stop, self.go = stop, go / len(self.kinds)
 
     def powers(self, base: float, shift: int) -> list[float]:
         """Base to the power of (number of arguments − shift)."""
@@ -378,7 +381,7 @@ class Weights:
     def totals(self, z: float) -> list[float]:
         """Weight of all free trees of at most each height."""
         found = [z]
-        for _ in range(self.height - 1):
+        for _ in range(self.heights[1]):
             # Beyond this the numbers only grow, and so would the trees.
             total = self.stop * z + self.go * z * z * sum(self.powers(found[-1], 0)) if found[-1] < 1e3 else 1e9
             found.append(total)
@@ -397,9 +400,9 @@ class Weights:
             return float(MAX_TOKENS * MAX_TOKENS)
         leaf, inner, outer = self.laws(z)
         free = [1.0]
-        for level in range(1, self.height):
+        for level in range(1, self.heights[1] + 1):
             free.append(leaf[level] + (1 - leaf[level]) * (2 + self.mean(inner[level]) * free[-1]))
-        spine = range(self.height - self.depth, self.height)
+        spine = [min(self.heights[0] + level, self.heights[1]) for level in range(self.depth)]
         return 1 + sum(2 + (self.mean(outer[level]) - 1) * free[level] for level in spine)
 
     def mean(self, shares: list[float]) -> float:
@@ -408,7 +411,7 @@ class Weights:
     def plan(self, z: float, high: int, keep: tuple[int, ...], lengths: tuple[int, ...]) -> SpinePlan:
         leaf, inner, outer = self.laws(z)
         law = Branching(self.kinds[0], tuple(map(threshold, leaf)), tuple(map(cumulative, inner)))
-        return SpinePlan(self.depth, self.height, high, law, tuple(map(cumulative, outer)), keep, lengths)
+        return SpinePlan(self.depth, self.heights, high, law, tuple(map(cumulative, outer)), keep, lengths)
 
 
 @cache
@@ -417,17 +420,19 @@ def free_plan(depth: int, height: int, arguments: tuple[int, int], high: int, su
     shortest = 1 + depth * (arguments[0] + 1)
     if high < shortest:
         raise Refusal(f"listops of depth {depth} needs at least {shortest} tokens, not {high}")
-    weights = Weights(depth, height, arguments, sub_operation)
+    weights = Weights(depth, (height - depth, height - 1), arguments, 1 - sub_operation, sub_operation)
     z, keep = within(weights.mean_length, high)
     return weights.plan(z, high, keep, ())
 
 
 @cache
-def sized_plan(
-    depth: int, height: int, arguments: tuple[int, int], lengths: tuple[int, ...], sub_operation: float
-) -> SpinePlan:
-    """All these lengths equally often."""
-    weights = Weights(depth, height, arguments, sub_operation)
+def sized_plan(depth: int, arguments: tuple[int, int], lengths: tuple[int, ...], sub_operation: float) -> SpinePlan:
+    """All these lengths equally often. The trees around the wrapped part are as low as the lengths allow."""
+    height, widest = 2, 2 + arguments[1] * (2 + arguments[1])
+    while (arguments[1] - 1) * widest < 3 * lengths[-1] // depth:
+        height, widest = height + 1, 2 + arguments[1] * widest
+    # A digit weighs the same at every height, so that the length follows z smoothly.
+    weights = Weights(depth, (height, height), arguments, 1.0, sub_operation / (1 - sub_operation))
     z = solve(weights.mean_length, (lengths[0] + lengths[-1]) / 2)
     return weights.plan(z, lengths[-1], (), lengths)
 
