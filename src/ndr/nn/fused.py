@@ -87,11 +87,14 @@ def usable(layer: nn.Module, states: Tensor, key_padding_mask: Tensor | None) ->
         and all(each.dtype == torch.float32 and each.device.type == "cpu" for each in (states, update.gate.weight))
         and type(update.gate.weight) in (Tensor, nn.Parameter)
         and not torch.is_autocast_enabled("cpu")
+        # Native code trusts these; the plain path refuses what does not fit with a sentence.
+        and states.dim() == 3
+        and states.shape[-1] == attention.width == update.width
         # A single long sequence has more for all threads to do in its attention than in its steps.
         and states.shape[0] * 256 >= states.shape[1] * torch.get_num_threads()
         # Whoever hooks into a part of the layer wants that part to be called.
         and not any(hooked(module) for module in layer.modules())
-        and (key_padding_mask is None or pads_ends(key_padding_mask))
+        and (key_padding_mask is None or pads_ends(key_padding_mask, states))
         and native.load("nn/steps") is not None
     )
 
@@ -102,9 +105,12 @@ def hooked(module: nn.Module) -> bool:
     )
 
 
-def pads_ends(key_padding_mask: Bool[Tensor, "batch column"]) -> bool:
+def pads_ends(key_padding_mask: Tensor, states: Tensor) -> bool:
     """Padding follows the real columns: then leaving it out changes no distance."""
-    return bool((key_padding_mask[:, 1:] >= key_padding_mask[:, :-1]).all())
+    if key_padding_mask.dtype != torch.bool or key_padding_mask.shape != states.shape[:2]:
+        return False
+    before, after = key_padding_mask[:, :-1], key_padding_mask[:, 1:]
+    return key_padding_mask.device == states.device and bool((after >= before).all())
 
 
 class Ran(NamedTuple):
