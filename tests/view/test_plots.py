@@ -75,6 +75,13 @@ def test_gif_has_a_frame_for_each_step(trace, tmp_path, kind):
         assert film.n_frames == 3
 
 
+def test_mp4_needs_ffmpeg(trace, tmp_path, monkeypatch):
+    monkeypatch.setattr("matplotlib.animation.FFMpegWriter.isAvailable", lambda: False)
+    with pytest.raises(Refusal, match="ffmpeg"):
+        plot(trace, out=tmp_path / "film.mp4")
+    assert not list(tmp_path.iterdir())
+
+
 def test_listops_figure_of_the_paper(listops_router, tmp_path):
     trace = listops_router.trace(LISTOPS, steps=8)
     plot(trace, "heads", panels=["2@0", "2@2", "2@3", "2@6", "0@1", "1@2", "0@6", "0+1@7"], out=tmp_path / "a.png")

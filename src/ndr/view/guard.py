@@ -33,9 +33,8 @@ class Guard:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
-            # The explorer has no web sockets; start and stop of the server pass.
-            if scope["type"] == "lifespan":
-                await self.app(scope, receive, send)
+            # Start and stop of the server; web sockets, which the app does not have and refuses.
+            await self.app(scope, receive, send)
             return
 
         async def send_with_headers(message: Any) -> None:

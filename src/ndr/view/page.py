@@ -49,7 +49,7 @@ def digest(text: str) -> str:
 
 def record(studio: Studio, texts: Sequence[str], steps: int | None) -> dict[str, object]:
     """Everything that the page can ask of these texts."""
-    models = [model.model_dump(mode="json") for model in studio.models().models]
+    models = [model.model_dump(mode="json") for model in studio.models.models]
     records: list[dict[str, object]] = []
     for place in range(len(models)):
         for text in texts:

@@ -51,7 +51,7 @@ def make_app(studio: Studio, hosts: tuple[str, ...] = ()) -> FastAPI:
 
     @app.get("/api/models", responses=elsewhere, summary="The networks that can be looked into")
     def models() -> Models:
-        return studio.models()
+        return studio.models
 
     @app.post("/api/parse", responses=REFUSALS, summary="The columns of a text, and its tree with the true values")
     def parse(request: ParseRequest) -> Parsed:
@@ -83,6 +83,8 @@ def add_refusals(app: FastAPI) -> None:
 
     def problem(status: int, reason: str, position: int | None = None) -> JSONResponse:
         retry = {"retry-after": "1"} if status == 503 else None
+        # Half a surrogate pair can be asked for in JSON but not be answered in UTF-8.
+        reason = reason.encode("utf-8", "backslashreplace").decode("utf-8")
         return JSONResponse(Problem(reason=reason, position=position).model_dump(), status, headers=retry)
 
     @app.exception_handler(MalformedText)

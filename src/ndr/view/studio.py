@@ -93,12 +93,10 @@ class Studio:
 
     def __init__(self, exhibits: Sequence[Exhibit], at_once: int = 2, patience: float = 10.0) -> None:
         self.exhibits = tuple(exhibits)
+        self.models = Models(models=tuple(exhibit.describe() for exhibit in self.exhibits))
         self.patience = patience
         self.running = threading.BoundedSemaphore(at_once)
         self.queue = threading.BoundedSemaphore(2 * at_once)
-
-    def models(self) -> Models:
-        return Models(models=tuple(exhibit.describe() for exhibit in self.exhibits))
 
     def exhibit(self, place: int) -> Exhibit:
         if place >= len(self.exhibits):

@@ -11,6 +11,7 @@ let models = [];
 let panels = [];
 let playing = null;
 let asking = null;
+let wrong = null;
 
 async function start() {
   chooseTheme();
@@ -100,6 +101,7 @@ async function askFor(place, signal) {
 }
 
 function showProblem(problem) {
+  wrong = problem;
   $("problem").hidden = problem === null;
   $("text").setAttribute("aria-invalid", problem !== null);
   for (const panel of document.querySelectorAll(".panel")) panel.classList.toggle("stale", problem !== null);
@@ -129,7 +131,8 @@ function draw() {
   const columns = first.trace.size;
   if (view.column !== null && view.column >= columns) view.column = null;
   const { value, tree } = first.parsed;
-  $("truth").textContent = value === null ? `${columns - 2} tokens`
+  // What stands below a problem belongs to the last text that was right; it is not said of the new one.
+  $("truth").textContent = wrong ? "" : value === null ? `${columns - 2} tokens`
     : `${columns - 2} tokens${tree ? `, tree ${tree[0].height} high` : ""}; the true answer is ${value}`;
   $("step").max = lastRow();
   $("step").value = view.row;

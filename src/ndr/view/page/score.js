@@ -26,6 +26,7 @@ function drawScore(panel, view, colours) {
   parts.push(drawTokens(trace, layout, treeHeight, tokenHeight, colours));
   for (let at = 0; at <= trace.steps; at++) parts.push(drawRow(panel, view, layout, at, y(at), at === row, colours));
   if (open && row > 0) parts.push(drawArrows(trace, view, layout, row - 1, y(row - 1) + ROW + 1, y(row) - 2, colours));
+  if (open && row === 0) parts.push(label("press Play: here the columns read", { x: layout.left + 8, y: y(1) - open / 2 - 4, "text-anchor": "start", "font-size": 11.5, fill: colours.soft, opacity: 0.8 }));
   const describe = `Tree, ${trace.size} columns and ${trace.steps} steps of ${panel.model.name}; the chosen step is described in the text`;
   return { picture: svg(layout.width, height, describe, parts.join("")), layout, y, height };
 }
