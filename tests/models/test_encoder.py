@@ -102,6 +102,33 @@ def test_steps_after_the_last_halt_change_nothing(variant):
     assert long.updates[padding].eq(0).all()
 
 
+@pytest.mark.parametrize(
+    ("states", "padding", "error", "words"),
+    [
+        (torch.zeros(4, 7, 13), None, ValueError, r"states must be \[batch, column, 15\]"),
+        (torch.zeros(7, 15), None, ValueError, r"states must be \[batch, column, 15\]"),
+        (torch.zeros(15), None, ValueError, r"states must be \[batch, column, 15\]"),
+        (torch.zeros(4, 7, 15), torch.zeros(7, 4, dtype=torch.bool), ValueError, r"key_padding_mask must be \[4, 7\]"),
+        (torch.zeros(4, 7, 15), torch.zeros(4, 7), TypeError, "key_padding_mask must be bool"),
+    ],
+)
+def test_wrong_states_and_masks_never_reach_native_code(states, padding, error, words):
+    with pytest.raises(error, match=words):
+        Encoder(gated(), 3)(states, padding)
+
+
+def test_a_mask_with_holes_and_an_all_padded_sequence():
+    """Where native code does not know a mask, the plain path does."""
+    layer, (states, padding) = gated(bias=0.0), batch(torch.float32)
+    padding[0, 2], padding[3] = True, True
+    expected = states
+    for _ in range(3):
+        expected, _, _ = layer(expected, padding)
+    found = Encoder(layer, 3)(states, padding).states
+    torch.testing.assert_close(found[~padding], expected[~padding], rtol=1e-4, atol=1e-5)
+    assert Encoder(layer, 3)(states[:0]).states.shape == (0, 7, 15)
+
+
 @pytest.mark.parametrize("steps", [0, -3])
 def test_steps_below_one_are_refused(steps):
     with pytest.raises(ValueError, match=f"steps must be at least 1, not {steps}"):

@@ -19,7 +19,8 @@ def check_states(states: Tensor, width: int, key_padding_mask: Tensor | None) ->
 
 
 def split_heads(merged: Float[Tensor, "batch column width"], heads: int) -> Float[Tensor, "batch head column part"]:
-    return merged.unflatten(-1, (heads, -1)).transpose(1, 2)
+    batch, columns, width = merged.shape
+    return merged.reshape(batch, columns, heads, width // heads).transpose(1, 2)
 
 
 def merge_heads(split: Float[Tensor, "batch head column part"]) -> Float[Tensor, "batch column width"]:

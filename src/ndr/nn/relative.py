@@ -97,7 +97,8 @@ class Reading:
         encoded = sinusoid(positions, attention.width).to(attention.project_position.weight.dtype)
         # One mask for the whole batch, as in the paper's runs.
         keys: Tensor = attention.key_dropout(attention.project_position(encoded))
-        return self.position_query @ keys.unflatten(-1, (attention.heads, -1)).permute(1, 2, 0).to(self.value.dtype)
+        per_head = keys.reshape(keys.shape[0], attention.heads, -1).permute(1, 2, 0)
+        return self.position_query @ per_head.to(self.value.dtype)
 
     def attend(self, positional: Tensor, need_weights: bool) -> tuple[Tensor, Tensor | None]:
         logits = (self.content + positional).float() if self.value.dtype != torch.float64 else self.content + positional
