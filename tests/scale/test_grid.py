@@ -78,7 +78,7 @@ def launch() -> Iterator[Callable[..., Command]]:
             command.kill(*command.family())
 
 
-def wait(what: Callable[[], object], command: Command, seconds: float = 100) -> None:
+def wait(what: Callable[[], object], command: Command, seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not what():
         assert command.process.poll() is None, command.text
@@ -150,7 +150,7 @@ def test_kills_and_failures(tmp_path: Path, data: Path, tiny: dict[str, object],
     ]
     write_grid(file, *failing, steady)
     third = launch(file, out, data)
-    assert third.process.wait(timeout=300) == 1, third.text
+    assert third.process.wait(timeout=400) == 1, third.text
     assert done.items() <= finished(out).items(), "a finished run was run again"
     assert set(finished(out)) == {f"tiny-seed{seed}" for seed in range(SEEDS)}
     rows = {row["run"]: row for row in json.loads((out / "grid.json").read_text())}
@@ -178,12 +178,12 @@ def test_kills_and_failures(tmp_path: Path, data: Path, tiny: dict[str, object],
 
     # Once more: everything is finished or failed, so nothing starts, not even Ray.
     fourth = launch(file, out, data)
-    assert fourth.process.wait(timeout=100) == 1, fourth.text
+    assert fourth.process.wait(timeout=200) == 1, fourth.text
     assert "started" not in fourth.text
 
     # A failed run is tried again alone: deterministic as it is, it fails with the same reason.
     fifth = launch(file, out, data, "--retry", "nan-seed0")
-    assert fifth.process.wait(timeout=100) == 1, fifth.text
+    assert fifth.process.wait(timeout=200) == 1, fifth.text
     assert "nan-seed0: started" in fifth.text
     assert "no longer a number" in fifth.text
     assert "huge" not in fifth.text

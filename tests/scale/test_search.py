@@ -21,8 +21,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:The reported value is ignored")
 
 SEARCH = {
     "recipe": "ctl-forward-ndr-small",
-    "set": {"iterations": 160, "evaluate_every": 10},
-    "runs": 20,
+    "set": {"iterations": 80, "evaluate_every": 10},
+    "runs": 14,
     "space": {
         "optimiser.learning_rate": {"low": 1e-5, "high": 1e-1, "log": True},
         "model.steps": {"low": 4, "high": 20, "step": 1},
@@ -32,7 +32,7 @@ SEARCH = {
 }
 
 
-def pretend(source: StudySource, assignment: Assignment, until: int = 16) -> str:
+def pretend(source: StudySource, assignment: Assignment, until: int = 8) -> str:
     """A run whose accuracy depends on its learning rate and grows; `until` cuts it off."""
     rate = assignment.recipe["optimiser"]["learning_rate"]
     good = max(0.0, 1 - abs(rate - 1e-3) * 10 - 0.01 * assignment.recipe["model"]["steps"])
@@ -40,14 +40,14 @@ def pretend(source: StudySource, assignment: Assignment, until: int = 16) -> str
     source.started(assignment.name)
     lines = []
     for evaluation in range(1, until + 1):
-        row = {"iteration": 10 * evaluation, "seconds": 1.0, "iid": good, "valid": good * evaluation / 16}
+        row = {"iteration": 10 * evaluation, "seconds": 1.0, "iid": good, "valid": good * evaluation / 8}
         lines.append(json.dumps(row))
         (assignment.folder / "metrics.jsonl").write_text("\n".join(lines) + "\n")
         if source.heard(assignment.name, row):
             return "stopped"
-    if until < 16:
+    if until < 8:
         return "cut off"
-    source.ended(assignment.name, {"iteration": 160, "iid": good, "valid": good, "test": good})
+    source.ended(assignment.name, {"iteration": 80, "iid": good, "valid": good, "test": good})
     return "finished"
 
 
@@ -66,8 +66,8 @@ def work_through(source: StudySource) -> list[str]:
 def test_a_search_finds_the_good_region_and_stops_hopeless_runs(tmp_path: Path):
     source = open_source(tmp_path)
     ends = work_through(source)
-    assert len(ends) == 20
-    assert 5 <= ends.count("stopped") <= 16
+    assert len(ends) == 14
+    assert 4 <= ends.count("stopped") <= 11
     assert source.study.best_value > 0.8
     recipe = write_best(source.search, source.study, tmp_path)
     assert load_recipe(tmp_path / "best.json") == recipe
@@ -83,20 +83,20 @@ def test_a_search_that_is_cut_off_again_and_again_runs_each_trial_once(tmp_path:
     told: list[int] = []
     while True:
         # Each round is a new command: everything it knows, it knows from the study.
-        source = open_source(tmp_path, runs=7)
+        source = open_source(tmp_path, runs=5)
         assignment = source.next()
         if assignment is None:
             break
         other = source.next()
         for each in (assignment, other):
-            if each is not None and pretend(source, each, chance.choice([1, 2, 16])) == "finished":
+            if each is not None and pretend(source, each, chance.choice([1, 2, 8])) == "finished":
                 told.append(int(each.name.removeprefix("trial-")))
     trials = source.study.get_trials()
-    assert [trial.number for trial in trials] == list(range(7))
+    assert [trial.number for trial in trials] == list(range(5))
     assert all(trial.state.is_finished() for trial in trials)
     assert len(told) == len(set(told))
     # A search that goes on does not begin with the same draws again.
-    assert len({trial.params["optimiser.learning_rate"] for trial in trials}) == 7
+    assert len({trial.params["optimiser.learning_rate"] for trial in trials}) == 5
 
 
 def test_trials_that_fail_are_told_and_do_not_stop_the_search(tmp_path: Path):
