@@ -52,6 +52,16 @@ def balanced(depths: Iterable[int], count: int) -> tuple[tuple[int, int], ...]:
     return tuple((depth, share + (place < rest)) for place, depth in enumerate(listed))
 
 
+def scaled(counts: tuple[tuple[int, int], ...], count: int) -> tuple[tuple[int, int], ...]:
+    """`count` samples in the same proportions, to one."""
+    total = sum(share for _, share in counts)
+    ends, before = [0], 0
+    for _, share in counts:
+        before += share
+        ends.append(before * count // total)
+    return tuple((depth, ends[place + 1] - ends[place]) for place, (depth, _) in enumerate(counts))
+
+
 @dataclass(frozen=True)
 class Columns:
     """The samples of a split as flat arrays."""
@@ -139,7 +149,9 @@ class Task(ABC):
                 return spec
             if count < 1:
                 raise Refusal(f"a split needs at least one sample, not {count}")
-            return replace(spec, counts=balanced(spec.depths, count), always=())
+            # A small split keeps the texts that are put in first only if they leave room for others.
+            always = spec.always if 2 * len(spec.always) <= count else ()
+            return replace(spec, counts=scaled(spec.counts, count - len(always)), always=always)
         return beyond(split, 1_000 if count is None else count, self.splits)
 
     def fill(self, spec: SplitSpec, key: int, progress: Progress | None = None) -> Columns:
@@ -151,7 +163,7 @@ def beyond(name: str, count: int, named: Mapping[str, SplitSpec]) -> SplitSpec:
     """Read a split such as `depth-20`, `depth-9-12`, `depth-4,arguments-6-8` or `depth-30,length-200-300`."""
     found: dict[str, tuple[int, int]] = {}
     for part in name.split(","):
-        match = re.fullmatch(r"(depth|length|arguments)-(\d{1,6})(?:-(\d{1,6}))?", part)
+        match = re.fullmatch(r"(depth|length|arguments)-([0-9]{1,6})(?:-([0-9]{1,6}))?", part)
         if not match:
             raise Refusal(
                 f'there is no split "{name}"{nearest(name, named)}; '
