@@ -59,7 +59,7 @@ class Board:
     def add(self, name: str, status: str, total: int, reason: str | None = None) -> None:
         self.lines[name] = Line(status, total, reason)
         if status == "failed":
-            self.say(f"{name}: failed before: {reason} (try it again with --retry {name})")
+            self.say(f"{name}: failed: {reason}")
 
     def started(self, name: str) -> None:
         again = self.lines[name].status == "running"
