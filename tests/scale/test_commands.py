@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from ndr.errors import Refusal
-from ndr.scale.commands import grid, reproduce, search
+from ndr.models.network import build
+from ndr.scale.commands import draw_ponder, grid, reproduce, search
 from ndr.train import load_recipe
+from ndr.train.folder import Holding, RunFolder
+from ndr.train.loop import save_network
 
 NAME = "ctl-forward-ndr-small"
 
@@ -66,9 +69,19 @@ def test_a_search_without_optuna_says_what_to_install(tmp_path: Path, monkeypatc
         search("table10", runs=1, out=tmp_path / "search")
 
 
-def test_a_grid_in_use_is_refused(tmp_path: Path):
-    from ndr.train.folder import Holding
+def test_the_ponder_figure_beside_table_6(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]):
+    small = ["model.width=16", "model.update.hidden=16", "model.steps=3"]
+    recipe = load_recipe("ctl-forward-rel-act-a-paper", small)
+    run = RunFolder(tmp_path / f"{recipe.name}-seed0")
+    run.path.mkdir()
+    run.begin(recipe, 0)
+    save_network(build(recipe.model), run.best)
+    draw_ponder("paper", tmp_path, data)
+    assert (run.path / "ponder.png").read_bytes().startswith(b"\x89PNG")
+    assert "ponder.png" in capsys.readouterr().err
 
+
+def test_a_grid_in_use_is_refused(tmp_path: Path):
     with Holding(tmp_path), pytest.raises(Refusal, match="is in use by process"):
         grid((NAME,), out=tmp_path)
 

@@ -82,13 +82,18 @@ def draw_parallel(trials: list[Any], path: Path) -> Path:
         score = (trials[index].value - low) / ((high - low) or 1.0)
         heights = [*(places[name][index] for name in names), score]
         axes.plot(range(len(heights)), heights, color=colormaps["viridis_r"](score), lw=1 + score, alpha=0.8)
-    labels = [f"{name.rpartition('.')[2]}\n{extent([each.params[name] for each in trials])}" for name in names]
+    labels = [f"{short(name)}\n{extent([each.params[name] for each in trials])}" for name in names]
     axes.set_xticks(range(len(names) + 1), labels=[*labels, f"objective\n{low:.3g} … {high:.3g}"], fontsize=7)
     axes.set_yticks([])
     axes.grid(axis="x")
     axes.set(title="settings of all finished trials")
     save_figure(figure, path)
     return path
+
+
+def short(name: str) -> str:
+    """`update.dropout` of `model.update.dropout`: the last word alone is not always unique."""
+    return ".".join(name.split(".")[-2:])
 
 
 def positions(values: list[Any]) -> list[float]:
