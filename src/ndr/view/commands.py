@@ -2,19 +2,22 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from tyro.conf import Positional, arg
 
 from ndr.errors import Refusal, require
 
+if TYPE_CHECKING:
+    from ndr.view.studio import Studio
+
 Kind = Literal["attention", "gates", "heads", "flow", "ponder", "routing"]
 
 
 def figure(
     run: Annotated[Positional[str], arg(metavar="RUN_OR_NAME")],
-    text: Annotated[Positional[str | None], arg(metavar="TEXT")] = None,
+    text: Annotated[Positional[str | None], arg(metavar="[TEXT]")] = None,
     *,
     out: Path,
     kind: Kind = "attention",
@@ -27,6 +30,8 @@ def figure(
     seed: int = 0,
 ) -> None:
     """Draw what a network does to a text.
+
+    Example: ndr figure runs/demo "101 d a b" --kind gates --steps 0 1 2 3 --out gates.pdf
 
     Args:
         run: a run folder, a folder written by save_pretrained, or the name of a shipped network
@@ -108,7 +113,7 @@ def sampled_figure(
 
 
 def explore(
-    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUN_OR_NAME")] = (),
+    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN_OR_NAME ...]")] = (),
     *,
     port: int = 8400,
     host: str = "127.0.0.1",
@@ -117,6 +122,8 @@ def explore(
     steps: int | None = None,
 ) -> None:
     """Look into networks in the browser, or write the view as one HTML file.
+
+    Example: ndr explore runs/demo --export view.html --text "101 d a b"
 
     Args:
         runs: run folders, folders written by save_pretrained, or names of shipped networks; all shipped ones when
@@ -129,24 +136,30 @@ def explore(
     """
     require("fastapi", "web")
     require("uvicorn", "web")
+    if export is not None:
+        from ndr.view.page import export as write_page
+
+        path = write_page(open_studio(runs), export, text, steps)
+        print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB)")
+        return
+    if text or steps is not None:
+        raise Refusal("--text and --steps belong to --export; in the browser both can be typed")
+    from ndr.view.server import listen, make_app, open_later, serve
+
+    listener = listen(host, port)
+    opening = open_later(lambda: open_studio(runs))
+    app = make_app(opening, hosts=(host,))
+    shown = f"[{host}]" if ":" in host else host
+    print(f"explorer on http://{shown}:{listener.getsockname()[1]}/ (Ctrl-C ends it)", flush=True)
+    serve(app, listener, opening)
+
+
+def open_studio(runs: tuple[str, ...]) -> "Studio":
+    """The networks named, or all shipped ones."""
     from ndr.view.networks import shipped_names
     from ndr.view.studio import Studio, open_exhibits
 
     names = runs or tuple(shipped_names())
     if not names:
         raise Refusal("give at least one run folder or network: none is shipped with this installation")
-    if export is not None:
-        from ndr.view.page import export as write_page
-
-        path = write_page(Studio(open_exhibits(names)), export, text, steps)
-        print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB)")
-        return
-    if text or steps is not None:
-        raise Refusal("--text and --steps belong to --export; in the browser both can be typed")
-    from ndr.view.server import listen, make_app, serve
-
-    listener = listen(host, port)
-    app = make_app(Studio(open_exhibits(names)), hosts=(host,))
-    shown = f"[{host}]" if ":" in host else host
-    print(f"explorer on http://{shown}:{listener.getsockname()[1]}/ (Ctrl-C ends it)", flush=True)
-    serve(app, listener)
+    return Studio(open_exhibits(names))

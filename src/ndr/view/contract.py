@@ -11,6 +11,10 @@ MAX_BODY = 32_768
 MAX_WEIGHTS = 6_000_000
 
 
+class Busy(Exception):
+    """Too many traces are asked for at once."""
+
+
 class Request(BaseModel):
     """Strict: nothing is converted, unknown keys are refused."""
 

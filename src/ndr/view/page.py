@@ -6,10 +6,13 @@ import json
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ndr.errors import Refusal
 from ndr.view.saving import check_suffix, write_whole
-from ndr.view.studio import Studio
+
+if TYPE_CHECKING:
+    from ndr.view.studio import Studio
 
 SCRIPTS = ("colours.js", "decode.js", "source.js", "drawing.js", "score.js", "map.js", "words.js", "link.js", "app.js")
 FILES = ("style.css", "icon.svg", *SCRIPTS)
@@ -47,7 +50,7 @@ def digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
-def record(studio: Studio, texts: Sequence[str], steps: int | None) -> dict[str, object]:
+def record(studio: "Studio", texts: Sequence[str], steps: int | None) -> dict[str, object]:
     """Everything that the page can ask of these texts."""
     models = [model.model_dump(mode="json") for model in studio.models.models]
     records: list[dict[str, object]] = []
@@ -67,7 +70,7 @@ def record(studio: Studio, texts: Sequence[str], steps: int | None) -> dict[str,
     return {"models": models, "records": records}
 
 
-def export(studio: Studio, out: str | Path, texts: Sequence[str], steps: int | None) -> Path:
+def export(studio: "Studio", out: str | Path, texts: Sequence[str], steps: int | None) -> Path:
     """Write the explorer with these texts as one HTML file."""
     path = check_suffix(out, (".html", ".htm"))
     if not texts:

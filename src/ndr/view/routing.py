@@ -284,7 +284,7 @@ def plot_routing(report: RoutingReport, out: str | Path | None = None) -> "Figur
     left.set_xlabel("gate opens … steps after its arguments are ready", fontsize=8)
     left.set_ylabel("share of operations", fontsize=8)
     left.set_ylim(0, 1)
-    left.set_xticks(places[:: 1 if len(places) < 12 else 2])
+    left.set_xticks([lag for lag in places if len(places) < 12 or lag % 2 == 0])
     left.set_title(f"exact {timing.exact:.0%}, chance {timing.chance:.0%}, score {timing.score:.2f}", fontsize=9)
     heads = np.arange(len(report.heads))
     for shift, name, colour in ((-0.2, "collects", "#0072b2"), (0.2, "marks", "#56b4e9")):
@@ -295,7 +295,7 @@ def plot_routing(report: RoutingReport, out: str | Path | None = None) -> "Figur
     right.plot([], [], color="#d55e00", linewidth=1.5, label="chance")
     right.set_xlabel("head", fontsize=8)
     right.set_ylabel("attention", fontsize=8)
-    right.set_xlim(-0.8, max(len(report.heads) - 0.2, 1.8))
+    right.set_xlim(-1, max(len(report.heads), 1))
     right.set_xticks(heads)
     right.set_title(f"head {report.collecting_head.head} collects, head {report.marking_head.head} marks", fontsize=9)
     for axes in (left, right):

@@ -5,8 +5,11 @@ The client names a network by its place among those given at the start; it can n
 
 import signal
 import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -16,10 +19,13 @@ from starlette.exceptions import HTTPException
 from ndr import __version__
 from ndr.errors import Refusal
 from ndr.tasks import MalformedText
-from ndr.view.contract import Models, PackedTrace, Parsed, ParseRequest, Problem, TraceRequest
+from ndr.view.contract import Busy, Models, PackedTrace, Parsed, ParseRequest, Problem, TraceRequest
 from ndr.view.guard import Guard
 from ndr.view.page import FILES, page_file, served_page
-from ndr.view.studio import Busy, Studio
+
+if TYPE_CHECKING:
+    # The page is served before the networks are open, so nothing here may wait for torch.
+    from ndr.view.studio import Studio
 
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -35,7 +41,24 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def make_app(studio: Studio, hosts: tuple[str, ...] = ()) -> FastAPI:
+def open_later(open_studio: Callable[[], "Studio"]) -> "Future[Studio]":
+    """Open the networks in a thread: importing torch takes longer than everything else together."""
+    opening: Future[Studio] = Future()
+
+    def work() -> None:
+        try:
+            opening.set_result(open_studio())
+        except BaseException as error:
+            opening.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return opening
+
+
+def make_app(studio: "Studio | Future[Studio]", hosts: tuple[str, ...] = ()) -> FastAPI:
+    def opened() -> "Studio":
+        return studio.result() if isinstance(studio, Future) else studio
+
     # FastAPI's own documentation pages load scripts from a CDN, so they stay off; /openapi.json is there.
     app = FastAPI(
         title="ndr explorer",
@@ -51,15 +74,15 @@ def make_app(studio: Studio, hosts: tuple[str, ...] = ()) -> FastAPI:
 
     @app.get("/api/models", responses=elsewhere, summary="The networks that can be looked into")
     def models() -> Models:
-        return studio.models
+        return opened().models
 
     @app.post("/api/parse", responses=REFUSALS, summary="The columns of a text, and its tree with the true values")
     def parse(request: ParseRequest) -> Parsed:
-        return studio.parse(request.model, request.text)
+        return opened().parse(request.model, request.text)
 
     @app.post("/api/trace", responses=REFUSALS, summary="What every step of a network does to a text")
     def trace(request: TraceRequest) -> PackedTrace:
-        return studio.trace(request.model, request.text, request.steps)
+        return opened().trace(request.model, request.text, request.steps)
 
     return app
 
@@ -115,7 +138,7 @@ def add_refusals(app: FastAPI) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A bound socket, or a refusal that says what is wrong with the address."""
+    """A listening socket, or a refusal that says what is wrong with the address."""
     # Checked here because the system would quietly take the port modulo 65536.
     if not 0 <= port <= 65535:
         raise Refusal(f"a port lies between 0 and 65535, not {port}")
@@ -124,13 +147,15 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(kind, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        # From here on a browser may call: it waits in line until the server is up.
+        listener.listen(128)
     except OSError as error:
         raise Refusal(f"cannot listen on {host} port {port}: {error.strerror or error}; try another --port") from error
     return listener
 
 
-def serve(app: FastAPI, listener: socket.socket) -> None:
-    """Serve until SIGINT or SIGTERM, finish what is under way, and return."""
+def serve(app: FastAPI, listener: socket.socket, opening: "Future[Studio]") -> None:
+    """Serve until SIGINT or SIGTERM, finish what is under way, and return; stop if the networks cannot be opened."""
     import uvicorn
 
     def stop_quietly(*_: object) -> None:
@@ -139,8 +164,16 @@ def serve(app: FastAPI, listener: socket.socket) -> None:
     before = {kind: signal.signal(kind, stop_quietly) for kind in (signal.SIGINT, signal.SIGTERM)}
     try:
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=3, server_header=False)
-        uvicorn.Server(config).run(sockets=[listener])
+        server = uvicorn.Server(config)
+
+        def stop_on_error(done: "Future[Studio]") -> None:
+            server.should_exit = server.should_exit or done.exception() is not None
+
+        opening.add_done_callback(stop_on_error)
+        server.run(sockets=[listener])
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)
         listener.close()
+    if opening.done():
+        opening.result()

@@ -9,7 +9,7 @@ import numpy as np
 from ndr.errors import Refusal
 from ndr.models import NeuralDataRouter
 from ndr.tasks import MalformedText, Task
-from ndr.view.contract import MAX_WEIGHTS, Model, Models, PackedTrace, Parsed, TreeNode
+from ndr.view.contract import MAX_WEIGHTS, Busy, Model, Models, PackedTrace, Parsed, TreeNode
 from ndr.view.networks import display_name, open_router
 from ndr.view.packing import pack
 from ndr.view.tree import tree_of
@@ -22,10 +22,6 @@ WELL_KNOWN = {
     "ctl-backward": ("b a d 101", "d g b f a 110"),
 }
 EXAMPLE_DEPTHS = (2, 3, 4, 5, 6, 8)
-
-
-class Busy(Exception):
-    """Too many traces are asked for at once."""
 
 
 @dataclass(frozen=True)

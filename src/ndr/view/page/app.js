@@ -15,9 +15,11 @@ let wrong = null;
 
 async function start() {
   chooseTheme();
+  $("said").textContent = "Opening the networks …";
   try {
     models = await source.models();
   } catch (problem) {
+    $("said").textContent = "";
     return showProblem(problem);
   }
   view.text = models[0].examples[0] ?? "";

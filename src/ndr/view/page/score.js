@@ -91,7 +91,9 @@ function drawRow(panel, view, layout, at, y, chosen, colours) {
       cells.push(tag("rect", { x: x - layout.cell / 2 + 2, y: y - 1.5, width: layout.cell - 4, height: 3.5, rx: 1.5, fill: colours.read }));
     }
     if (truth.since(trace, column) === at) {
-      cells.push(label("✓", { x: x + layout.cell / 2 - 3, y: y + 2, "font-size": 11, "font-weight": 700, fill: colours.known, stroke: colours.card, "stroke-width": 2.5, "paint-order": "stroke" }));
+      const cx = x + layout.cell / 2 - 4, cy = y + 1;
+      cells.push(tag("circle", { cx, cy, r: 5.5, fill: colours.known, stroke: colours.card, "stroke-width": 1 })
+        + tag("path", { d: `M${cx - 2.6},${cy + 0.2} l1.9,2 l3.4,-4`, stroke: colours.card, "stroke-width": 1.6, fill: "none" }));
     }
   }
   const name = at === 0 ? "start" : `t=${at - 1}`;
