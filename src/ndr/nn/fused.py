@@ -154,17 +154,19 @@ def fold(layer: Layer) -> Folded:
     assert isinstance(attention, GeometricAttention) and isinstance(update, CopyGate)
     assert isinstance(update.candidate, nn.LayerNorm)
     width, heads = attention.width, attention.heads
-    query, key_value = attention.project.weight.split([width, 2 * width])
+    query, key_value = attention.project.weight[:width], attention.project.weight[width:]
     if attention.direction is None or attention.direction_scale is None:
         direction, side = query.new_zeros(2 * heads, width), attention.bias.expand(2 * heads)
     else:
         direction = attention.direction.weight * attention.direction_scale
         side = attention.direction.bias * attention.direction_scale + attention.bias
+    # Rows of a multiple of eight numbers suit the products.
+    fill = -2 * heads % 8
     query_bias = attention.query_bias.flatten() * attention.content_scale
     inner = update.inner
     folded = Folded(
-        project=torch.cat([query * attention.content_scale, key_value, direction]),
-        project_bias=torch.cat([query_bias, query.new_zeros(2 * width), side]),
+        project=torch.cat([query * attention.content_scale, key_value, direction, query.new_zeros(fill, width)]),
+        project_bias=torch.cat([query_bias, query.new_zeros(2 * width), side, query.new_zeros(fill)]),
         merge=attention.merge.weight,
         inner=inner.weight * update.norm.weight,
         inner_bias=torch.addmv(inner.bias, inner.weight, update.norm.bias),
@@ -253,7 +255,7 @@ class AllSteps(torch.autograd.Function):
         sums = output_grad.new_zeros(setting.threads, size("sums_size", problem))
         gradient = Gradient(output_grad.data_ptr(), states_grad.data_ptr(), sums.data_ptr())
         call("backward", problem, gradient)
-        parts = sums.sum(0).split([weight.numel() for weight in weights])
+        parts = torch.split(sums.sum(0), [weight.numel() for weight in weights])
         grads = (part.view_as(weight) for part, weight in zip(parts, weights, strict=True))
         return None, states_grad, *grads
 

@@ -104,12 +104,34 @@ INLINE void rectify(float* values, const float* bias, long size, const Dropout& 
 }
 
 // A sigmoid, stretched by `stretch` beyond 0 and 1 and cut off there when that is positive.
-INLINE float squash(float logit, float stretch) {
-    const float open = (1 + 2 * stretch) * sigmoid(logit) - stretch;
-    return open < 0 ? 0 : open > 1 ? 1 : open;
+INLINE vec<float> squash(vec<float> logit, float stretch) {
+    const vec<float> open = (1 + 2 * stretch) * sigmoid(logit) - stretch;
+    const vec<float> above = open < 0 ? vec<float>{} : open;
+    return above > 1 ? spread(1.0f) : above;
 }
 INLINE float squash_slope(float open, float stretch) {
     const float plain = (open + stretch) / (1 + 2 * stretch);
     const float slope = (1 + 2 * stretch) * plain * (1 - plain);
     return stretch > 0 && (open <= 0 || open >= 1) ? 0.0f : slope;
+}
+
+// Eqs. 3 and 4: logits become gates, states are replaced as far as these are open. `shut` closes the whole column.
+// Gives back the largest change of an entry.
+INLINE float mix(float* gate, const float* gate_bias, float stretch, bool shut, const float* normalised,
+                 const float* scale, const float* shift, const float* states, float* next, long size) {
+    vec<float> largest{};
+    for (long j = 0; j < size; j += LANES) {
+        const long count = size - j;
+        const vec<float> open = squash(load(gate + j, count) + load(gate_bias + j, count), stretch);
+        store(gate + j, open, count);
+        const vec<float> used = shut ? vec<float>{} : open, state = load(states + j, count);
+        const vec<float> update = load(normalised + j, count) * load(scale + j, count) + load(shift + j, count);
+        const vec<float> mixed = used * update + (1 - used) * state;
+        store(next + j, mixed, count);
+        const vec<float> moved = mixed > state ? mixed - state : state - mixed;
+        largest = moved > largest ? moved : largest;
+    }
+    float most = 0;
+    for (long k = 0; k < LANES; ++k) most = largest[k] > most ? largest[k] : most;
+    return most;
 }

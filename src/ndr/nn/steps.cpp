@@ -7,6 +7,9 @@
 #include "../ops/head.h"
 #include "rows.h"
 
+PRODUCT_KERNEL(float)
+TILE_KERNELS(float)
+
 struct Problem {
     long sequences, width, heads, hidden, steps, threads, block;
     const long* offsets;  // where each sequence begins; one more for the end
@@ -29,21 +32,24 @@ struct Gradient {
     float* weights;  // one set for each thread, all zero
 };
 
+// Rows of a multiple of eight numbers suit the products: the sides, two for each head, are filled up with zeros.
+INLINE long projected_width(const Problem& p) { return 3 * p.width + (2 * p.heads + LANES - 1) / LANES * LANES; }
+
 enum Place { KEY, READ, INNER, GATE };
 
 // What is kept of one step for a block of rows, in this order.
 struct Kept {
     float *states, *projected, *attended, *normalised, *inner, *candidate, *openness, *inverse, *inverse_candidate;
-    long projected_width, inner_width;
+    long projects, inner_width;
 
-    static long size(const Problem& p) { return 8 * p.width + 2 * p.heads + p.hidden + p.width + 2; }
+    static long size(const Problem& p) { return projected_width(p) + 6 * p.width + p.hidden + 2; }
 
     Kept(const Problem& p, float* at, long rows) {
-        projected_width = 3 * p.width + 2 * p.heads;
+        projects = projected_width(p);
         inner_width = p.hidden + p.width;
         states = at;
         projected = states + rows * p.width;
-        attended = projected + rows * projected_width;
+        attended = projected + rows * projects;
         normalised = attended + rows * p.width;
         inner = normalised + rows * p.width;
         candidate = inner + rows * inner_width;
@@ -69,15 +75,15 @@ struct Block {
     long sequences() const { return static_cast<long>(start.size()) - 1; }
 };
 
-INLINE Head<float> find(const Problem& p, const Kept& kept, long row, long columns, long head, const float* open) {
-    const long part = p.width / p.heads, stride = kept.projected_width;
+static Head<float> find(const Problem& p, const Kept& kept, long row, long columns, long head, const float* open) {
+    const long part = p.width / p.heads, stride = kept.projects;
     const float* at = kept.projected + row * stride + head * part;
     return {columns, part, part, {at, stride}, {at + p.width, stride}, {at + 2 * p.width, stride},
             kept.projected + row * stride + 3 * p.width + 2 * head, stride, open};
 }
 
 // Every column of a sequence may be read; there is nothing beyond its ends.
-INLINE const float* all_open(std::vector<float>& buffer, long columns) {
+static const float* all_open(std::vector<float>& buffer, long columns) {
     const long size = columns + 2 * MARGIN + LANES;
     float* open = room(buffer, size) + MARGIN;
     std::fill(open - MARGIN, open - MARGIN + size, -std::numeric_limits<float>::infinity());
@@ -85,7 +91,7 @@ INLINE const float* all_open(std::vector<float>& buffer, long columns) {
     return open;
 }
 
-INLINE void attend_block(const Problem& p, const Kept& kept, const Block& block) {
+static void attend_block(const Problem& p, const Kept& kept, const Block& block) {
     static thread_local std::vector<float> opened, scratch;
     for (long s = 0; s < block.sequences(); ++s) {
         const long row = block.start[s], columns = block.start[s + 1] - row;
@@ -98,10 +104,10 @@ INLINE void attend_block(const Problem& p, const Kept& kept, const Block& block)
     }
 }
 
-INLINE void attend_block_backward(const Problem& p, const Kept& kept, const Block& block, const float* output_grad,
+static void attend_block_backward(const Problem& p, const Kept& kept, const Block& block, const float* output_grad,
                                   float* projected_grad) {
     static thread_local std::vector<float> opened, scratch;
-    const long part = p.width / p.heads, stride = kept.projected_width;
+    const long part = p.width / p.heads, stride = kept.projects;
     for (long s = 0; s < block.sequences(); ++s) {
         const long row = block.start[s], columns = block.start[s + 1] - row;
         const float* open = all_open(opened, columns);
@@ -121,10 +127,10 @@ KERNEL static void step_forward(const Problem& p, const Kept& kept, const Block&
                                 float* read, float* change) {
     const long width = p.width, rows = block.rows, hidden = p.hidden;
     const Chances chances(p);
-    product<float>(p.blas, rows, kept.projected_width, width, {kept.states, width}, {p.project, width, true}, 0,
-                   {kept.projected, kept.projected_width});
+    product<float>(p.blas, rows, kept.projects, width, {kept.states, width}, {p.project, width, true}, 0,
+                   {kept.projected, kept.projects});
     for (long r = 0; r < rows; ++r) {
-        float* row = kept.projected + r * kept.projected_width;
+        float* row = kept.projected + r * kept.projects;
         add(row, p.project_bias, width);
         drop(row + width, width, chances.key, row_key(chances.key, step, block.first_row + r));
         add(row + 3 * width, p.project_bias + 3 * width, 2 * p.heads);
@@ -145,20 +151,12 @@ KERNEL static void step_forward(const Problem& p, const Kept& kept, const Block&
     product<float>(p.blas, rows, width, width, {kept.inner + hidden, kept.inner_width}, {p.gate, width, true}, 0,
                    {kept.openness, width});
     for (long r = 0; r < rows; ++r) {
-        float *candidate = kept.candidate + r * width, *open = kept.openness + r * width, *to = next + r * width;
-        const float* states = kept.states + r * width;
+        float* candidate = kept.candidate + r * width;
         add(candidate, p.update_bias, width);
         kept.inverse_candidate[r] = normalise(candidate, width, p.candidate_epsilon);
-        const bool kept_open = keeps(chances.gate, row_key(chances.gate, step, block.first_row + r), 0);
-        float largest = 0;
-#pragma omp simd reduction(max : largest)
-        for (long j = 0; j < width; ++j) {
-            open[j] = squash(open[j] + p.gate_bias[j], p.stretch);
-            const float gate = kept_open ? open[j] : 0.0f, state = states[j];
-            to[j] = gate * (candidate[j] * p.scale[j] + p.shift[j]) + (1 - gate) * state;
-            const float moved = to[j] > state ? to[j] - state : state - to[j];
-            largest = moved > largest ? moved : largest;
-        }
+        const bool shut = !keeps(chances.gate, row_key(chances.gate, step, block.first_row + r), 0);
+        const float largest = mix(kept.openness + r * width, p.gate_bias, p.stretch, shut, candidate, p.scale, p.shift,
+                                  kept.states + r * width, next + r * width, width);
         if (change) change[r] = largest;
     }
 }
@@ -168,12 +166,12 @@ struct Sums {
     float *project, *project_bias, *merge, *inner, *inner_bias, *update, *update_bias, *gate, *gate_bias, *scale, *shift;
 
     static long size(const Problem& p) {
-        const long d = p.width, projected = 3 * d + 2 * p.heads, inner = p.hidden + d;
+        const long d = p.width, projected = projected_width(p), inner = p.hidden + d;
         return projected * d + projected + d * d + inner * d + inner + d * p.hidden + d + d * d + d + d + d;
     }
 
     Sums(const Problem& p, float* at) {
-        const long d = p.width, projected = 3 * d + 2 * p.heads, wide = p.hidden + d;
+        const long d = p.width, projected = projected_width(p), wide = p.hidden + d;
         project = at;
         project_bias = project + projected * d;
         merge = project_bias + projected;
@@ -246,18 +244,19 @@ KERNEL static void step_backward(const Problem& p, const Kept& kept, const Block
     product<float>(p.blas, width, width, rows, {read_grad, width, true}, {kept.attended, width}, 1, {sums.merge, width});
     attend_block_backward(p, kept, block, attended_grad, projected_grad);
     for (long r = 0; r < rows; ++r) {
-        float* grad = projected_grad + r * kept.projected_width;
+        float* grad = projected_grad + r * kept.projects;
         add(sums.project_bias, grad, width);
         drop(grad + width, width, chances.key, row_key(chances.key, step, block.first_row + r));
+        std::fill(grad + 3 * width + 2 * p.heads, grad + kept.projects, 0.0f);
         add(sums.project_bias + 3 * width, grad + 3 * width, 2 * p.heads);
     }
-    product<float>(p.blas, rows, width, kept.projected_width, {projected_grad, kept.projected_width}, {p.project, width}, 1,
+    product<float>(p.blas, rows, width, kept.projects, {projected_grad, kept.projects}, {p.project, width}, 1,
                    {states_grad, width});
-    product<float>(p.blas, kept.projected_width, width, rows, {projected_grad, kept.projected_width, true},
+    product<float>(p.blas, kept.projects, width, rows, {projected_grad, kept.projects, true},
                    {kept.states, width}, 1, {sums.project, width});
 }
 
-static long backward_room(const Problem& p) { return 3 * p.width + (p.hidden + p.width) + 3 * p.width + 2 * p.heads; }
+static long backward_room(const Problem& p) { return 4 * p.width + p.hidden + projected_width(p); }
 
 // The blocks of one thread: whole sequences, about the same number of rows for every thread.
 template <class Do> static void for_blocks(const Problem& p, long thread, Do&& run) {

@@ -1,6 +1,7 @@
 """Geometric attention on a processor: one exponential per pair, memory that grows with the length only."""
 
 import ctypes
+import os
 from typing import Any
 
 import torch
@@ -40,7 +41,8 @@ class Gradients(ctypes.Structure):
 
 
 def available() -> bool:
-    return native.load("ops/geometric") is not None
+    """Whether the native library can be used; `NDR_PLAIN=1` keeps everything in plain torch."""
+    return not os.environ.get("NDR_PLAIN") and native.load("ops/geometric") is not None
 
 
 def fused(
@@ -106,7 +108,13 @@ def strided(tensor: Tensor) -> Strided:
 
 
 def describe(
-    query: Tensor, key: Tensor, value: Tensor, side: Tensor, padding: Tensor | None, output: Tensor, taken: Tensor | None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    side: Tensor,
+    padding: Tensor | None,
+    output: Tensor,
+    taken: Tensor | None,
 ) -> Problem:
     return Problem(
         *query.shape,

@@ -3,6 +3,11 @@
 
 #include "head.h"
 
+PRODUCT_KERNEL(float)
+PRODUCT_KERNEL(double)
+TILE_KERNELS(float)
+TILE_KERNELS(double)
+
 // Tensors [batch, head, column, width] whose last axis is dense; strides of the other three.
 template <class T> struct Tensor {
     T* data;
@@ -22,7 +27,7 @@ template <class T> struct Gradients {
     Tensor<T> query, key, value, side;
 };
 
-template <class T> INLINE const T* open_columns(const Problem<T>& p, long batch, std::vector<T>& buffer) {
+template <class T> const T* open_columns(const Problem<T>& p, long batch, std::vector<T>& buffer) {
     const long size = p.columns + 2 * MARGIN + LANES;
     T* open = room(buffer, size) + MARGIN;
     std::fill(open - MARGIN, open - MARGIN + size, -std::numeric_limits<T>::infinity());
@@ -31,11 +36,11 @@ template <class T> INLINE const T* open_columns(const Problem<T>& p, long batch,
     return open;
 }
 
-template <class T> INLINE T* at(const Tensor<T>& t, long batch, long head) {
+template <class T> T* at(const Tensor<T>& t, long batch, long head) {
     return t.data + batch * t.batch + head * t.head;
 }
 
-template <class T> INLINE Head<T> find(const Problem<T>& p, long batch, long head, const T* open) {
+template <class T> Head<T> find(const Problem<T>& p, long batch, long head, const T* open) {
     return {p.columns,
             p.width,
             p.value_width,
@@ -48,15 +53,15 @@ template <class T> INLINE Head<T> find(const Problem<T>& p, long batch, long hea
 }
 
 // A part is a run of targets of one head: several only where there are fewer heads than threads.
-INLINE long parts_of(long pairs, long columns, long threads) {
+static long parts_of(long pairs, long columns, long threads) {
     const long wanted = pairs >= threads ? 1 : (threads + pairs - 1) / pairs;
     return std::max(1L, std::min(wanted, columns / (4 * LANES)));
 }
-INLINE long part_start(long columns, long part, long parts) {
+static long part_start(long columns, long part, long parts) {
     return std::min(columns, (columns * part / parts + LANES - 1) / LANES * LANES);
 }
 
-template <class T> INLINE void forward_part(Blas<T> blas, const Problem<T>& p, long part, long parts) {
+template <class T> void forward_part(Blas<T> blas, const Problem<T>& p, long part, long parts) {
     static thread_local std::vector<T> scratch, opened;
     const long pair = part / parts, batch = pair / p.heads, head = pair % p.heads;
     const T* open = open_columns(p, batch, opened);
@@ -66,7 +71,7 @@ template <class T> INLINE void forward_part(Blas<T> blas, const Problem<T>& p, l
 }
 
 template <class T>
-INLINE void backward_part(Blas<T> blas, const Problem<T>& p, const Gradients<T>& g, long part, long parts, T* spare) {
+void backward_part(Blas<T> blas, const Problem<T>& p, const Gradients<T>& g, long part, long parts, T* spare) {
     static thread_local std::vector<T> scratch, opened;
     const long pair = part / parts, batch = pair / p.heads, head = pair % p.heads;
     const T* open = open_columns(p, batch, opened);
@@ -88,30 +93,15 @@ INLINE void backward_part(Blas<T> blas, const Problem<T>& p, const Gradients<T>&
                     false, room(scratch, attend_backward_room<T>(p.columns) + 2 * MARGIN));
 }
 
-template <class T> INLINE void add_rows(const T* from, long columns, long width, T* to, long stride) {
+template <class T> void add_rows(const T* from, long columns, long width, T* to, long stride) {
     for (long j = 0; j < columns; ++j)
         for (long w = 0; w < width; ++w) to[j * stride + w] += from[j * width + w];
-}
-
-KERNEL static void forward_one(Blas<float> blas, const Problem<float>& p, long part, long parts) {
-    forward_part(blas, p, part, parts);
-}
-KERNEL static void forward_one(Blas<double> blas, const Problem<double>& p, long part, long parts) {
-    forward_part(blas, p, part, parts);
-}
-KERNEL static void backward_one(Blas<float> blas, const Problem<float>& p, const Gradients<float>& g, long part,
-                                long parts, float* spare) {
-    backward_part(blas, p, g, part, parts, spare);
-}
-KERNEL static void backward_one(Blas<double> blas, const Problem<double>& p, const Gradients<double>& g, long part,
-                                long parts, double* spare) {
-    backward_part(blas, p, g, part, parts, spare);
 }
 
 template <class T> void forward(Blas<T> blas, const Problem<T>& p) {
     const long pairs = p.batch * p.heads, parts = parts_of(pairs, p.columns, p.threads);
 #pragma omp parallel for schedule(static) num_threads(p.threads)
-    for (long part = 0; part < pairs * parts; ++part) forward_one(blas, p, part, parts);
+    for (long part = 0; part < pairs * parts; ++part) forward_part(blas, p, part, parts);
 }
 
 template <class T> void backward(Blas<T> blas, const Problem<T>& p, const Gradients<T>& g) {
@@ -119,7 +109,7 @@ template <class T> void backward(Blas<T> blas, const Problem<T>& p, const Gradie
     const long size = p.columns * (p.width + p.value_width);
     std::vector<T> spare(pairs * (parts - 1) * size);
 #pragma omp parallel for schedule(static) num_threads(p.threads)
-    for (long part = 0; part < pairs * parts; ++part) backward_one(blas, p, g, part, parts, spare.data());
+    for (long part = 0; part < pairs * parts; ++part) backward_part(blas, p, g, part, parts, spare.data());
     for (long pair = 0; pair < pairs; ++pair)
         for (long part = 1; part < parts; ++part) {
             const T* own = spare.data() + (pair * (parts - 1) + part - 1) * size;

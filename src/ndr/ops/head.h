@@ -34,8 +34,8 @@ INLINE long tile_targets(long columns) {
     return std::min(all, std::max(32L, 16384 / padded(columns) / LANES * LANES));
 }
 
-template <class T> INLINE Tile<T> take(const Head<T>& head, long first) {
-    Tile<T> tile{first, head.columns, padded(head.columns), head.open, {}, {}, spread<T>(1)};
+template <class T> Tile<T> take(const Head<T>& head, long first) {
+    Tile<T> tile{first, head.columns, padded(head.columns), head.open, {}, {}, spread<T>(1), {}};
     for (long r = 0; r < LANES && first + r < head.columns; ++r) {
         const T* side = head.side + (first + r) * head.side_stride;
         tile.left[r] = side[0];
@@ -47,7 +47,7 @@ template <class T> INLINE Tile<T> take(const Head<T>& head, long first) {
 // Reads for the targets [from, to), where `from` is a multiple of eight. With `taken`, weights are rescaled to sum
 // to 1 and what they are multiplied by is kept there.
 template <class T>
-INLINE void attend(Blas<T> blas, const Head<T>& head, long from, long to, Matrix<T> output, T* taken, T* rows) {
+void attend(Blas<T> blas, const Head<T>& head, long from, long to, Matrix<T> output, T* taken, T* rows) {
     const long stride = padded(head.columns), step = tile_targets(head.columns);
     for (long start = from; start < to; start += step) {
         const long targets = std::min(step, to - start);
@@ -57,7 +57,7 @@ INLINE void attend(Blas<T> blas, const Head<T>& head, long from, long to, Matrix
         for (long part = 0; part < targets; part += LANES) {
             Tile<T> tile = take(head, start + part);
             T* own = logits + part * stride;
-            weigh(tile, own);
+            weigh_rows(tile, own);
             if (!taken) continue;
             for (long r = 0; r < LANES && part + r < targets; ++r) {
                 T sum = 0;
@@ -76,7 +76,7 @@ template <class T> INLINE long attend_room(long columns) { return tile_targets(c
 
 // Gradients of the targets [from, to). Those of keys and values are added to what is there when `add` is set.
 template <class T>
-INLINE void attend_backward(Blas<T> blas, const Head<T>& head, long from, long to, Matrix<const T> output,
+void attend_backward(Blas<T> blas, const Head<T>& head, long from, long to, Matrix<const T> output,
                             Matrix<const T> output_grad, const T* taken, HeadGradient<T> grad, bool add, T* scratch) {
     const long stride = padded(head.columns), step = tile_targets(head.columns);
     T* rows = scratch + MARGIN;
@@ -91,19 +91,18 @@ INLINE void attend_backward(Blas<T> blas, const Head<T>& head, long from, long t
                    {grads, stride});
         for (long part = 0; part < targets; part += LANES) {
             Tile<T> tile = take(head, start + part);
-            vec<T> delta{}, left, right;
             for (long r = 0; taken && r < LANES && part + r < targets; ++r) {
                 const long i = start + part + r;
                 tile.scale[r] = taken[i];
                 // Where nothing matched the scale is a constant.
                 if (taken[i] >= T(1e12)) continue;
                 for (long w = 0; w < head.value_width; ++w)
-                    delta[r] += output.data[i * output.stride + w] * output_grad.data[i * output_grad.stride + w];
+                    tile.delta[r] += output.data[i * output.stride + w] * output_grad.data[i * output_grad.stride + w];
             }
-            unweigh(tile, rows + part * stride, grads + part * stride, delta, kept, left, right);
+            unweigh_rows(tile, rows + part * stride, grads + part * stride, kept);
             for (long r = 0; r < LANES && part + r < targets; ++r) {
-                grad.side[(start + part + r) * grad.side_stride] = left[r];
-                grad.side[(start + part + r) * grad.side_stride + 1] = right[r];
+                grad.side[(start + part + r) * grad.side_stride] = tile.left[r];
+                grad.side[(start + part + r) * grad.side_stride + 1] = tile.right[r];
             }
         }
         const T beta = add || start > from ? 1 : 0;

@@ -6,9 +6,10 @@
 #include <cstring>
 #include <limits>
 
-// A wheel must run everywhere: each kernel is compiled for several processors and the loader takes the best.
+// A wheel must run everywhere: each kernel is compiled twice and the loader takes the one that the processor knows.
+// Kernels are kept small and call each other rather than grow together, or compiling them would take minutes.
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
-#define KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define KERNEL __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else
 #define KERNEL
 #endif
@@ -37,35 +38,22 @@ template <class T> INLINE vec<T> load(const T* from) {
 
 template <class T> INLINE void store(T* to, vec<T> value) { std::memcpy(to, &value, sizeof value); }
 
+// The same for the last few of a row: `count` is at most eight.
+template <class T> INLINE vec<T> load(const T* from, long count) {
+    if (count >= LANES) return load(from);
+    vec<T> value{};
+    for (long k = 0; k < count; ++k) value[k] = from[k];
+    return value;
+}
+
+template <class T> INLINE void store(T* to, vec<T> value, long count) {
+    if (count >= LANES) return store(to, value);
+    for (long k = 0; k < count; ++k) to[k] = value[k];
+}
+
 template <class T> INLINE vec<T> spread(T value) { return value - vec<T>{}; }
 
 // e^x for x ≤ 0, correct to the last bit or two; 0 for −∞, NaN for NaN.
-INLINE float exp_negative(float x) {
-    const float shift = 12582912.0f;  // 1.5 · 2^23: adding it rounds to a whole number
-    float bounded = x < -87.3f ? -87.3f : x;
-    float whole = (bounded * 1.44269504088896341f + shift) - shift;
-    float rest = bounded - whole * 0.693359375f;
-    rest = rest + whole * 2.12194440e-4f;
-    float series = 1.9875691500e-4f;
-    series = series * rest + 1.3981999507e-3f;
-    series = series * rest + 8.3334519073e-3f;
-    series = series * rest + 4.1665795894e-2f;
-    series = series * rest + 1.6666665459e-1f;
-    series = series * rest + 5.0000001201e-1f;
-    series = series * rest * rest + rest + 1.0f;
-    int32_t bits = (static_cast<int32_t>(whole) + 127) << 23;
-    float power;
-    std::memcpy(&power, &bits, sizeof power);
-    return x < -87.3f ? 0.0f : series * power;
-}
-INLINE double exp_negative(double x) { return std::exp(x); }
-
-template <class T> INLINE T sigmoid(T x) {
-    T small = exp_negative(x < 0 ? x : -x);
-    T large = 1 / (1 + small);
-    return x < 0 ? small * large : large;
-}
-
 INLINE vec<float> exp_negative(vec<float> x) {
     const vec<float> shift = spread(12582912.0f), least = spread(-87.3f);
     vec<float> bounded = x < least ? least : x;
@@ -87,6 +75,11 @@ INLINE vec<float> exp_negative(vec<float> x) {
 INLINE vec<double> exp_negative(vec<double> x) {
     for (long k = 0; k < LANES; ++k) x[k] = std::exp(x[k]);
     return x;
+}
+
+template <class V> INLINE V sigmoid(V x) {
+    const V small = exp_negative(x < 0 ? x : -x), large = 1 / (1 + small);
+    return x < 0 ? small * large : large;
 }
 
 INLINE void transpose(vec<float> (&v)[8]) {

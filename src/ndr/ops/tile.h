@@ -16,8 +16,8 @@ template <class T> struct Tile {
     long first, columns, stride;
     const T* open;
     vec<T> left, right;
-    // With normalised weights: what a target's weights are multiplied by; otherwise 1.
-    vec<T> scale;
+    // With normalised weights: what a target's weights are multiplied by, and Σ_j g_j·A_j; otherwise 1 and 0.
+    vec<T> scale, delta;
 
     INLINE long reach_right() const { return columns - 1 - first; }
     INLINE long reach_left() const { return first + LANES - 1 < columns ? first + LANES - 1 : columns - 1; }
@@ -69,13 +69,14 @@ INLINE void match(const Tile<T>& tile, long distance, vec<T> (&logits)[8], vec<T
     }
 }
 
-// The rows of logits become rows of weights. Gives back what no source took.
-template <class T> INLINE vec<T> weigh(const Tile<T>& tile, T* rows) {
+// The rows of logits become rows of weights.
+template <class T> INLINE void weigh(const Tile<T>& tile, T* rows) {
     vec<T> rest = spread<T>(1);
     for (long distance = 1; distance <= tile.reach(); distance += LANES) {
         const bool right = distance <= tile.reach_right(), left = distance <= tile.reach_left();
-        vec<T> near[8] = {}, far[8] = {}, not_near[8], not_far[8];
-        for (int k = 0; k < 8; ++k) not_near[k] = not_far[k] = spread<T>(1);
+        vec<T> near[8], far[8], not_near[8], not_far[8];
+        if (!right || !left)
+            for (int k = 0; k < 8; ++k) near[k] = far[k] = vec<T>{}, not_near[k] = not_far[k] = spread<T>(1);
         if (right) read<true>(tile, rows, distance, near), match<true>(tile, distance, near, not_near);
         if (left) read<false>(tile, rows, distance, far), match<false>(tile, distance, far, not_far);
         for (int k = 0; k < 8; ++k) {
@@ -89,21 +90,25 @@ template <class T> INLINE vec<T> weigh(const Tile<T>& tile, T* rows) {
         if (left) write<false>(tile, rows, distance, far);
     }
     for (long r = 0; r < LANES; ++r) rows[r * tile.stride + tile.first + r] = 0;
-    return rest;
 }
 
 // The gradient needs no division: with g the gradient of the weights A,
 //   dlogit_j = g_j·A_j·(1 − P_j) − P_j·Σ_{m farther than j} g_m·A_m.
-// `rows` holds logits and becomes the weights, `grads` holds g and becomes the gradient of the logits.
-// `delta` is subtracted from g (normalised weights; otherwise 0). `kept` has room for 32 vectors per 8 of reach.
-template <class T>
-INLINE void unweigh(const Tile<T>& tile, T* rows, T* grads, vec<T> delta, T* kept, vec<T>& left, vec<T>& right) {
+// `rows` holds logits and becomes the weights, `grads` holds g and becomes the gradient of the logits, and the tile's
+// `left` and `right` become their sums over either side.
+// The tile's `delta` is subtracted from g. `kept` has room for four vectors for every distance.
+template <class T> INLINE void unweigh(Tile<T>& tile, T* rows, T* grads, T* kept) {
+    const vec<T> delta = tile.delta;
     vec<T> rest = spread<T>(1);
     const long reach = tile.reach(), end = (reach + LANES - 1) / LANES * LANES;
     for (long distance = 1; distance <= reach; distance += LANES) {
         const bool is_right = distance <= tile.reach_right(), is_left = distance <= tile.reach_left();
-        vec<T> near[8] = {}, far[8] = {}, not_near[8], not_far[8], near_grad[8] = {}, far_grad[8] = {};
-        for (int k = 0; k < 8; ++k) not_near[k] = not_far[k] = spread<T>(1);
+        vec<T> near[8], far[8], not_near[8], not_far[8], near_grad[8], far_grad[8];
+        if (!is_right || !is_left)
+            for (int k = 0; k < 8; ++k) {
+                near[k] = far[k] = near_grad[k] = far_grad[k] = vec<T>{};
+                not_near[k] = not_far[k] = spread<T>(1);
+            }
         if (is_right) {
             read<true>(tile, rows, distance, near), match<true>(tile, distance, near, not_near);
             read<true>(tile, grads, distance, near_grad);
@@ -129,8 +134,7 @@ INLINE void unweigh(const Tile<T>& tile, T* rows, T* grads, vec<T> delta, T* kep
         if (is_right) write<true>(tile, rows, distance, near);
         if (is_left) write<false>(tile, rows, distance, far);
     }
-    vec<T> farther{};
-    left = right = vec<T>{};
+    vec<T> farther{}, left{}, right{};
     for (long distance = end - LANES + 1; distance >= 1; distance -= LANES) {
         vec<T> near[8], far[8];
         const T* keep = kept + (distance - 1) * 4 * LANES;
@@ -149,4 +153,10 @@ INLINE void unweigh(const Tile<T>& tile, T* rows, T* grads, vec<T> delta, T* kep
     }
     for (long r = 0; r < LANES; ++r)
         rows[r * tile.stride + tile.first + r] = grads[r * tile.stride + tile.first + r] = 0;
+    tile.left = left;
+    tile.right = right;
 }
+
+#define TILE_KERNELS(T)                                                                                               \
+    KERNEL static void weigh_rows(const Tile<T>& tile, T* rows) { weigh(tile, rows); }                                \
+    KERNEL static void unweigh_rows(Tile<T>& tile, T* rows, T* grads, T* kept) { unweigh(tile, rows, grads, kept); }
