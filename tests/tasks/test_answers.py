@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+import task_oracle as oracle
 
 from ndr.tasks import TASKS, Arithmetic, ListOps, Node, TableLookup, get_task
 from ndr.tasks.task import Columns
-
-import task_oracle as oracle
 
 
 def texts_of(task, columns: Columns) -> list[str]:
@@ -29,7 +28,14 @@ def truth(task, text: str) -> tuple[str, int]:
 @pytest.mark.parametrize("name", TASKS)
 def test_ten_thousand_samples_agree(name: str, variant: str) -> None:
     task = get_task(name, variant)
-    parts = [("train", 4_000), ("iid", 1_000), ("valid", 1_000), ("test", 1_000), ("depth-12", 1_500), ("depth-20", 1_500)]
+    parts = [
+        ("train", 4_000),
+        ("iid", 1_000),
+        ("valid", 1_000),
+        ("test", 1_000),
+        ("depth-12", 1_500),
+        ("depth-20", 1_500),
+    ]
     if (name, variant) == ("listops", "paper"):
         # Thousands of draws a sample at depth 8: a few are enough here, the clean sampler covers the depth.
         parts = [("train", 8_400), ("iid", 1_000), ("valid", 595), ("test", 5)]

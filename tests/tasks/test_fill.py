@@ -12,7 +12,8 @@ from ndr.tasks.task import balanced, mix_array, scaled
 
 def equal(one, other) -> bool:
     return all(
-        np.array_equal(getattr(one, name), getattr(other, name)) and getattr(one, name).dtype == getattr(other, name).dtype
+        np.array_equal(getattr(one, name), getattr(other, name))
+        and getattr(one, name).dtype == getattr(other, name).dtype
         for name in ("tokens", "lengths", "answers", "depths")
     )
 
@@ -105,7 +106,11 @@ def test_stream_is_splitmix64() -> None:
     # The published first outputs of SplitMix64 with seed 1234567.
     stream = Stream(0)
     stream.state = 1234567
-    assert [stream.bits() for _ in range(3)] == [6457827717110365317 >> 32, 3203168211198807973 >> 32, 9817491932198370423 >> 32]
+    assert [stream.bits() for _ in range(3)] == [
+        6457827717110365317 >> 32,
+        3203168211198807973 >> 32,
+        9817491932198370423 >> 32,
+    ]
     words = np.asarray([0, 1, 2**63, 2**64 - 1], np.uint64)
     assert mix_array(words).tolist() == [mix(int(word)) for word in words]
     assert key_of("a", 1) == key_of("a", 1) != key_of("a", 2)

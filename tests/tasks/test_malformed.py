@@ -67,8 +67,34 @@ def test_blanks_and_glued_brackets_are_read() -> None:
     assert TableLookup().evaluate("  101  ") == "101"
 
 
-PIECES = st.sampled_from(["(", ")", "+", "*", "1", "9", " ", "[MAX", "[MED ", "]", "101", "000", "a", "b ", "x", "٣", "\n", "[", "é", "\x00", "\ud800"])
-ANYTHING = st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=25).map("".join), st.lists(PIECES, max_size=15).map(" ".join))
+PIECES = st.sampled_from(
+    [
+        "(",
+        ")",
+        "+",
+        "*",
+        "1",
+        "9",
+        " ",
+        "[MAX",
+        "[MED ",
+        "]",
+        "101",
+        "000",
+        "a",
+        "b ",
+        "x",
+        "٣",
+        "\n",
+        "[",
+        "é",
+        "\x00",
+        "\ud800",
+    ]
+)
+ANYTHING = st.one_of(
+    st.text(max_size=40), st.lists(PIECES, max_size=25).map("".join), st.lists(PIECES, max_size=15).map(" ".join)
+)
 
 
 @pytest.mark.parametrize("name", TASKS)

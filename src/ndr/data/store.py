@@ -125,6 +125,8 @@ def make(task: Task, name: str, spec: SplitSpec, seed: int, about: dict[str, Any
             if not (place / "about.json").is_file():
                 raise
         sync_folder(place.parent)
+    except OSError as error:
+        raise Refusal(f"cannot write {place}: {error.strerror}; set NDR_DATA to another folder") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
