@@ -7,7 +7,6 @@ from ndr.paper import TABLES, open_table, plan
 from ndr.paper.experiments import recipe_name
 from ndr.train.recipe import names
 
-
 SHAPES = [("table1", 9, 4), ("table2", 6, 3), ("table3", 6, 2), ("table4", 6, 4), ("table5", 6, 4), ("table6", 12, 6)]
 
 

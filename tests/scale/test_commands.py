@@ -16,10 +16,10 @@ from ndr.train.loop import save_network
 NAME = "ctl-forward-ndr-small"
 
 
-def finish_run(out: Path, seed: int, test: float) -> None:
-    folder = out / f"{NAME}-seed{seed}"
+def finish_run(out: Path, seed: int, test: float, name: str = NAME) -> None:
+    folder = out / f"{name}-seed{seed}"
     folder.mkdir(parents=True)
-    recipe = load_recipe(NAME).model_dump(mode="json")
+    recipe = load_recipe(name).model_dump(mode="json")
     score = {"accuracy": test, "count": 1000, "depths": {}}
     result = {"recipe": recipe, "seed": seed, "iterations": 9, "seconds": 60.0, "best_iteration": 9, "milestones": {}}
     result |= {"best": dict.fromkeys(("iid", "valid", "test"), score), "last": {"iid": score}, "curve": []}
@@ -54,6 +54,18 @@ def test_finished_runs_give_the_table_without_the_engine(
     assert "2 runs." in page.read_text()
     with pytest.raises(Refusal, match="there is no run to make"):
         reproduce(("table1",), rows=("ndr",), scale="nowhere", out=tmp_path / "runs", collect=results)
+
+
+def test_a_table_whose_runs_are_finished_is_printed_and_collected(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out, results = tmp_path / "runs", tmp_path / "results"
+    for direction in ("forward", "backward"):
+        finish_run(out, 0, 0.875, f"ctl-{direction}-ndr-small")
+    reproduce(("table1",), rows=("ndr",), seeds=1, out=out, collect=results, format="latex")
+    printed = capsys.readouterr()
+    assert printed.out.count(r"\textbf{0.88}") == 4
+    assert "0 runs to make" in printed.err
+    assert "2 results copied" in printed.err
+    assert len(list(results.glob("small/*.json"))) == 2
 
 
 @pytest.mark.parametrize("what", [lambda out: grid((NAME,), out=out), lambda out: search("table10", runs=1, out=out)])
