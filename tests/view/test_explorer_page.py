@@ -143,6 +143,7 @@ def test_the_number_of_steps_changes_live(visit):
     expect(page.locator("#step-name")).to_have_text("t = 1 (2 of 9)")
     page.fill("#steps", "0")
     expect(page.locator("#problem")).to_contain_text("between 1 and 200")
+    assert page.get_attribute("#steps", "aria-invalid") == "true" != page.get_attribute("#text", "aria-invalid")
     page.fill("#steps", "")
     expect(page.locator("#step-name")).to_have_text("t = 1 (2 of 5)")
 
@@ -324,6 +325,7 @@ def test_an_exported_file_needs_no_server(page, folders, tmp_path, screenshots, 
     with page.expect_download() as waiting:
         page.click("#save-png")
     assert waiting.value.suggested_filename.endswith(".png")
+    page.evaluate("scrollTo(0, 0)")
     page.screenshot(path=screenshots / "exported.png", full_page=True)
 
 

@@ -1,5 +1,7 @@
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 from small_networks import LISTOPS
@@ -64,7 +66,14 @@ def test_explore_refusals(folders, tmp_path, capsys):
     assert "belong to --export" in refused(capsys, "explore", router, "--steps", "3")
     assert "between 0 and 65535" in refused(capsys, "explore", router, "--port", "99999")
     assert "cannot listen" in refused(capsys, "explore", router, "--host", "256.1.1.1")
-    assert "no folder" in refused(capsys, "explore", "nowhere", "--port", "0")
+
+
+def test_a_server_without_networks_ends_with_the_reason(tmp_path):
+    # The page is served while the networks are opened, so this needs a process, and a loop, of its own.
+    command = [sys.executable, "-m", "ndr", "explore", "nowhere", "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert done.returncode == 2
+    assert done.stderr.startswith('ndr: there is no folder "nowhere"') and done.stderr.count("\n") == 1
 
 
 def test_a_port_in_use_is_refused(folders, capsys):

@@ -105,7 +105,7 @@ async function askFor(place, signal) {
 function showProblem(problem) {
   wrong = problem;
   $("problem").hidden = problem === null;
-  $("text").setAttribute("aria-invalid", problem !== null);
+  for (const field of ["text", "steps"]) $(field).setAttribute("aria-invalid", problem?.field === field);
   for (const panel of document.querySelectorAll(".panel")) panel.classList.toggle("stale", problem !== null);
   if (problem === null) return;
   pause();
@@ -414,8 +414,7 @@ function listen() {
   on("steps", "input", () => {
     const said = $("steps").value.trim();
     const steps = whole(said, MOST_STEPS);
-    $("steps").setAttribute("aria-invalid", said !== "" && steps === null);
-    if (said !== "" && steps === null) return showProblem(new Problem(`the number of steps lies between 1 and ${MOST_STEPS}`, null));
+    if (said !== "" && steps === null) return showProblem(new Problem(`the number of steps lies between 1 and ${MOST_STEPS}`, null, "steps"));
     view.steps = steps;
     clearTimeout(typing);
     typing = setTimeout(ask, 120);

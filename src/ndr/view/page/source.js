@@ -2,9 +2,10 @@
 // Where the page's data comes from: its server, or the file itself.
 
 class Problem extends Error {
-  constructor(reason, position) {
+  constructor(reason, position, field = "text") {
     super(reason);
     this.position = position;
+    this.field = field;
   }
 }
 
@@ -60,7 +61,7 @@ class RecordedSource {
   async trace(model, text, steps) {
     const packed = this.find(model, text).trace;
     if (steps === null || steps === packed.steps) return packed;
-    if (steps > packed.steps) throw new Problem(`this file holds ${packed.steps} steps`, null);
+    if (steps > packed.steps) throw new Problem(`this file holds ${packed.steps} steps`, null, "steps");
     const readouts = fractionsOf(packed.readouts);
     const start = (steps * packed.columns.length + packed.readout) * packed.answers.length;
     const said = Array.from(readouts.subarray(start, start + packed.answers.length));
