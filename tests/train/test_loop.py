@@ -65,7 +65,15 @@ def test_the_latest_of_equally_good_networks_is_kept(tiny: Recipe, tmp_path: Pat
     assert result["best_iteration"] == latest
 
 
-@pytest.mark.parametrize("changes", [["optimiser.averaging=0.9"], ["optimiser.kind=muon"], ["steps=[2,4]"]])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["optimiser.averaging=0.9"],
+        ["optimiser.kind=muon"],
+        ['steps={"low": 2, "high": 4}'],
+        ["sampling=by-depth", "columns=90", 'curriculum={"solved": 0.1}'],
+    ],
+)
 def test_stopping_between_iterations_changes_nothing(changes: list[str], tmp_path: Path, data: Path, shrink: list[str]):
     recipe = load_recipe("ctl-forward-ndr-small", [*shrink, *changes])
     quiet(recipe, 5, tmp_path / "whole", data)

@@ -45,7 +45,9 @@ class NeuralDataRouter(Network, coders=json_coders(RouterSettings)):
         self.position_dropout = nn.Dropout(0.1)
         halting = AdaptiveComputationTime(width, settings.halting) if settings.halting else None
         self.encoder = Encoder(Layer(build_attention(settings), build_update(settings)), settings.steps, halting)
-        self.output = nn.Linear(width, len(settings.answers))
+        self.output = nn.Linear(width, len(settings.answers)) if settings.output == "linear" else None
+        tied = settings.answers if settings.output == "tied" else ()
+        self.answer_ids = [settings.tokens.index(answer) for answer in tied]
         init_embedding(self.embedding, settings.embedding)
 
     def forward(
@@ -68,7 +70,7 @@ class NeuralDataRouter(Network, coders=json_coders(RouterSettings)):
         columns, padding = self.frame(tokens, lengths)
         encoded = self.encoder(self.embed(columns), padding, steps=self.steps_now(steps))
         remainder = None if encoded.remainder is None else encoded.remainder.mean()
-        return self.output(self.read(encoded.states, lengths)), remainder
+        return self.score(self.read(encoded.states, lengths)), remainder
 
     def settle(
         self, tokens: Int[Tensor, "batch column"], lengths: Int[Tensor, " batch"] | None = None, *, bound: int
@@ -76,7 +78,7 @@ class NeuralDataRouter(Network, coders=json_coders(RouterSettings)):
         """The score of each answer after as many steps as it takes until nothing changes, and how many those were."""
         columns, padding = self.frame(tokens, lengths)
         encoded = self.encoder(self.embed(columns), padding, steps=bound, until_still=True)
-        return self.output(self.read(encoded.states, lengths)), encoded.steps
+        return self.score(self.read(encoded.states, lengths)), encoded.steps
 
     def steps_now(self, steps: int | None) -> int:
         """What the caller asks for, or the settings' number for training or for anything else."""
@@ -114,6 +116,13 @@ class NeuralDataRouter(Network, coders=json_coders(RouterSettings)):
             return states[:, -1]
         return states[torch.arange(states.shape[0], device=states.device), lengths + 1]
 
+    def score(self, states: Float[Tensor, "*columns width"]) -> Float[Tensor, "*columns class"]:
+        """What a column says of each answer."""
+        if self.output is not None:
+            scores: Tensor = self.output(states)
+            return scores
+        return states @ self.embedding.weight[self.answer_ids].T / math.sqrt(self.settings.width)
+
     @torch.no_grad()
     def trace(self, text: str, *, steps: int | None = None) -> Trace:
         """Everything that happens to `text`, step by step (in evaluation mode)."""
@@ -123,9 +132,9 @@ class NeuralDataRouter(Network, coders=json_coders(RouterSettings)):
         with evaluating(self):
             start = self.embed(self.frame(ids, None)[0])
             encoded = self.encoder(start, steps=self.steps_now(steps), record=record)
-            answer = self.output(self.read(encoded.states, None)).argmax(-1)
+            answer = self.score(self.read(encoded.states, None)).argmax(-1)
             parts = stack(record, start)
-            logits = self.output(parts["states"].to(self.output.weight)).float().cpu()
+            logits = self.score(parts["states"].to(self.embedding.weight)).float().cpu()
         columns = ("B", *tokens, "E")
         return Trace(
             text=text,

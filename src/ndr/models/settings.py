@@ -110,11 +110,15 @@ class RouterSettings(Texts):
     readout: Literal["first", "last"] = "last"
     embedding: Literal["normal", "kaiming", "xavier"] = "normal"
     """how the embedding is drawn"""
+    output: Literal["linear", "tied"] = "linear"
+    """how a column is scored: by a layer of its own, or by the embedding of each answer's token"""
 
     @model_validator(mode="after")
     def _heads_divide_width(self) -> "RouterSettings":
         if self.width % self.attention.heads:
             raise ValueError(f"width {self.width} cannot be split into {self.attention.heads} heads")
+        if self.output == "tied" and not set(self.answers) <= set(self.tokens):
+            raise ValueError("a tied output needs every answer to be a token")
         return self
 
 

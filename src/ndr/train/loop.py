@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -36,6 +37,9 @@ class Progress:
     best_iteration: int = 0
     best_valid: float = -1.0
     perfect_in_a_row: int = 0
+    level: int = 0
+    """of the curriculum, and the running accuracy there"""
+    solved: float = 0.0
     milestones: dict[str, float] = field(default_factory=dict)
 
 
@@ -88,9 +92,10 @@ def run(
         while progress.iteration < recipe.iterations and not lab.satisfied(progress):
             began = time.perf_counter()
             torch.manual_seed(torch_seed(seed, progress.iteration, fabric.global_rank))
-            loss = lab.learn(
-                samples(progress.iteration), progress.iteration, steps_at(recipe, seed, progress.iteration)
-            )
+            indices = samples(progress.iteration, progress.level)
+            depth = int(splits["train"].depths[indices].max())
+            loss, accuracy = lab.learn(indices, progress.iteration, steps_at(recipe, seed, progress.iteration, depth))
+            lab.grow(progress, depth, accuracy)
             progress.iteration += 1
             progress.seconds += time.perf_counter() - began
             report.step(progress.iteration, loss)
@@ -123,6 +128,7 @@ class Lab:
         self.model, *self.optimisers = fabric.setup(compiled, *optimisers)
         if isinstance(network, NeuralDataRouter):
             self.model.mark_forward_method("classify")
+        self.depths = np.unique(splits["train"].depths)
         memory = recipe.optimiser.averaging
         self.average = None if memory is None else averaged(network, memory)
 
@@ -133,8 +139,8 @@ class Lab:
         assert isinstance(network, Network)
         return network
 
-    def learn(self, indices: Any, iteration: int, steps: int | None) -> torch.Tensor:
-        """One iteration: forward, backward, clip, step."""
+    def learn(self, indices: Any, iteration: int, steps: int | None) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """One iteration: forward, backward, clip, step. The loss and, if a curriculum asks for it, the accuracy."""
         recipe, rank, world = self.recipe, self.fabric.global_rank, self.fabric.world_size
         share = indices[rank::world]
         batch = self.splits["train"].batch(share)
@@ -157,7 +163,17 @@ class Lab:
             optimiser.zero_grad()
         if self.average is not None:
             self.average.update_parameters(self.network)
-        return loss.detach()
+        if recipe.curriculum is None:
+            return loss.detach(), None
+        return loss.detach(), self.fabric.all_reduce((logits.argmax(-1) == answers).float().mean())
+
+    def grow(self, progress: Progress, depth: int, accuracy: torch.Tensor | None) -> None:
+        """Let the next depth in once the newest is solved."""
+        if accuracy is None or progress.level >= len(self.depths) - 1 or depth != self.depths[progress.level]:
+            return
+        progress.solved += 0.05 * (float(accuracy) - progress.solved)
+        if self.recipe.curriculum and progress.solved > self.recipe.curriculum.solved:
+            progress.level, progress.solved = progress.level + 1, 0.0
 
     def look(self, progress: Progress) -> None:
         """Evaluate on iid and valid; keep the network if it is the best on valid so far, the latest on ties."""

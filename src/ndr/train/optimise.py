@@ -8,25 +8,34 @@ from torch import Tensor, nn
 
 from ndr.train.recipe import Optimiser
 
-BETAS = (0.9, 0.999)
-
 
 def build_optimisers(network: nn.Module, settings: Optimiser, *, fused: bool = True) -> list[torch.optim.Optimizer]:
     """One optimiser, or with Muon two: one for the matrices inside the network, one for all else."""
-    rate, decay = settings.learning_rate, settings.weight_decay
+    rate, decay, betas = settings.learning_rate, settings.weight_decay, settings.betas
     parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
     if settings.kind == "adam":
-        return [torch.optim.Adam(parameters, lr=rate, betas=BETAS, weight_decay=decay, fused=fused)]
+        return [torch.optim.Adam(parameters, lr=rate, betas=betas, weight_decay=decay, fused=fused)]
     if settings.kind == "adamw":
-        return [torch.optim.AdamW(parameters, lr=rate, betas=BETAS, weight_decay=decay, fused=fused)]
-    outside = {id(parameter) for name in ("embedding", "output") for parameter in getattr(network, name).parameters()}
+        return [torch.optim.AdamW(groups(parameters, settings), lr=rate, betas=betas, weight_decay=decay, fused=fused)]
+    ends = [
+        part for part in (getattr(network, "embedding", None), getattr(network, "output", None)) if part is not None
+    ]
+    outside = {id(parameter) for part in ends for parameter in part.parameters()}
     matrices = [each for each in parameters if each.dim() == 2 and id(each) not in outside]
     others = [each for each in parameters if each.dim() != 2 or id(each) in outside]
     return [
         # Scaled so that one learning rate suits both optimisers.
         torch.optim.Muon(matrices, lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"),
-        torch.optim.AdamW(others, lr=rate, betas=BETAS, weight_decay=decay, fused=fused),
+        torch.optim.AdamW(groups(others, settings), lr=rate, betas=betas, weight_decay=decay, fused=fused),
     ]
+
+
+def groups(parameters: list[nn.Parameter], settings: Optimiser) -> list[dict[str, Any]]:
+    """Scalars apart from the rest, if they have a learning rate of their own."""
+    scalars = [each for each in parameters if each.dim() == 0 and settings.scalar_rate != 1]
+    rest = [each for each in parameters if each.dim() > 0 or settings.scalar_rate == 1]
+    apart = {"params": scalars, "factor": settings.scalar_rate, "weight_decay": 0.0}
+    return [{"params": rest, "factor": 1.0}, *([apart] if scalars else [])]
 
 
 def rate_at(iteration: int, iterations: int, settings: Optimiser) -> float:
@@ -41,7 +50,7 @@ def rate_at(iteration: int, iterations: int, settings: Optimiser) -> float:
 def set_rate(optimisers: list[Any], rate: float) -> None:
     for optimiser in optimisers:
         for group in optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get("factor", 1.0)
 
 
 def optimiser_tensors(optimisers: list[Any]) -> dict[str, Tensor]:

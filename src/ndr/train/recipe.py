@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from ndr.errors import Refusal, nearest
 from ndr.models.presets import PRESETS
@@ -17,6 +17,7 @@ from ndr.models.settings import (
     DNCSettings,
     Geometric,
     ModelSettings,
+    Rate,
     RecurrentSettings,
     Relative,
     Residual,
@@ -58,16 +59,35 @@ class Optimiser(Settings):
     """iterations until the learning rate is reached"""
     decay: Literal["constant", "linear", "cosine"] = "constant"
     """how it falls from there to the end of the run"""
+    betas: tuple[Rate, Rate] = (0.9, 0.999)
+    """memory of the gradient's mean and of its square"""
+    scalar_rate: Annotated[float, Field(gt=0)] = 1.0
+    """learning rate of the attention's few scalars, as a part of the others'; they get no weight decay if it is not 1"""
     averaging: Annotated[float, Field(ge=0, lt=1)] | None = None
     """evaluate an exponential average of the weights with this memory, such as 0.999"""
 
 
-class Stage(Settings):
-    """Until `iterations` have passed, train only on samples of at most this depth and this many tokens."""
+class Curriculum(Settings):
+    """Begin with the smallest depth and let it grow: the next depth comes once the newest is solved."""
 
-    iterations: Size
-    depth: Size | None = None
-    length: Size | None = None
+    solved: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """running accuracy on the newest depth, in training"""
+    newest: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """share of batches with the newest depth, until the last one is reached"""
+
+
+class TrainingSteps(Settings):
+    """Draw the steps of each batch: from low to high, plus so many for each level of depth."""
+
+    low: int
+    high: int
+    per_depth: Annotated[float, Field(ge=0)] = 0.0
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "TrainingSteps":
+        if self.high < self.low or self.low + self.per_depth < 1:
+            raise ValueError("steps need low <= high, and at least one step at depth 1")
+        return self
 
 
 class Recipe(Settings):
@@ -78,11 +98,15 @@ class Recipe(Settings):
     model: ModelSettings
     optimiser: Optimiser = Optimiser()
     batch: Size = 128
-    sampling: Literal["uniform", "bucketed", "equal-length", "equal-depth"] = "bucketed"
-    """which samples meet in a batch: any; those of like length; or every length (depth) equally often"""
-    curriculum: tuple[Stage, ...] = ()
-    steps: tuple[Size, Size] | None = None
-    """draw the number of steps of each batch from this range, instead of the model's own"""
+    sampling: Literal["uniform", "bucketed", "equal-length", "equal-depth", "by-depth"] = "bucketed"
+    """which samples meet in a batch: any; those of like length; every length (or depth) equally often; or by-depth:
+    those of one depth, each equally often, and of one length"""
+    columns: Size | None = None
+    """with by-depth: fill a batch up to so many columns; `batch` is then the most samples in one"""
+    curriculum: Curriculum | None = None
+    """with by-depth: let the depth grow as it is solved"""
+    steps: TrainingSteps | None = None
+    """draw the number of steps of each batch, instead of taking the model's own"""
     iterations: Size = 10_000
     evaluate_every: Size = 500
     stop_when_perfect: Size | None = None
@@ -93,6 +117,12 @@ class Recipe(Settings):
     """weight of the mean remainder, for models with halting"""
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     compile: bool = False
+
+    @model_validator(mode="after")
+    def _by_depth(self) -> "Recipe":
+        if self.sampling != "by-depth" and (self.curriculum or self.columns):
+            raise ValueError('curriculum and columns need sampling "by-depth"')
+        return self
 
     def open_task(self) -> Task:
         return get_task(self.task.name, self.task.variant)
@@ -137,7 +167,8 @@ def siblings(where: list[str]) -> set[str]:
         Recipe,
         TaskSettings,
         Optimiser,
-        Stage,
+        Curriculum,
+        TrainingSteps,
         RouterSettings,
         RecurrentSettings,
         DNCSettings,

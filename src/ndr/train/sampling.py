@@ -1,64 +1,74 @@
 """Which samples, and how many steps, each iteration sees: pure functions of the seed and the iteration."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import partial
 
 import numpy as np
 
 from ndr.data import Equal, LengthBucketed, Split, Uniform
-from ndr.errors import Refusal
-from ndr.train.recipe import Recipe, Stage
+from ndr.train.recipe import Recipe
+
+Schedule = Callable[[int, int], np.ndarray]
 
 
-def schedule(recipe: Recipe, split: Split, seed: int) -> Callable[[int], np.ndarray]:
-    """The sample indices of every iteration, through the stages of the curriculum."""
+def schedule(recipe: Recipe, split: Split, seed: int) -> Schedule:
+    """The sample indices of an iteration, at a level of the curriculum."""
     lengths, depths = np.asarray(split.lengths), np.asarray(split.depths)
-    ends = np.cumsum([stage.iterations for stage in recipe.curriculum])
-
-    @cache
-    def sampler(place: int) -> tuple[np.ndarray, Equal | LengthBucketed | Uniform]:
-        chosen = np.arange(len(split))
-        if place < len(recipe.curriculum):
-            chosen = allowed(recipe.curriculum[place], lengths, depths)
-        if len(chosen) < recipe.batch and recipe.sampling == "bucketed":
-            raise Refusal(
-                f"only {len(chosen)} samples are allowed at stage {place + 1}: fewer than a batch of {recipe.batch}"
-            )
-        match recipe.sampling:
-            case "bucketed":
-                return chosen, LengthBucketed(lengths[chosen], recipe.batch, seed + place)
-            case "equal-length":
-                return chosen, Equal(lengths[chosen], recipe.batch, seed + place)
-            case "equal-depth":
-                return chosen, Equal(depths[chosen], recipe.batch, seed + place)
-            case "uniform":
-                return chosen, Uniform(len(chosen), recipe.batch, seed + place)
-
-    def at(iteration: int) -> np.ndarray:
-        chosen, drawn = sampler(int(np.searchsorted(ends, iteration, side="right")))
-        indices: np.ndarray = chosen[drawn.at(iteration)]
-        return indices
-
-    return at
+    match recipe.sampling:
+        case "by-depth":
+            return ByDepth(recipe, depths, lengths, seed).at
+        case "bucketed":
+            return partial(any_level, LengthBucketed(lengths, recipe.batch, seed))
+        case "equal-length":
+            return partial(any_level, Equal(lengths, recipe.batch, seed))
+        case "equal-depth":
+            return partial(any_level, Equal(depths, recipe.batch, seed))
+        case "uniform":
+            return partial(any_level, Uniform(len(split), recipe.batch, seed))
 
 
-def allowed(stage: Stage, lengths: np.ndarray, depths: np.ndarray) -> np.ndarray:
-    fits = np.ones(len(lengths), dtype=bool)
-    if stage.depth is not None:
-        fits &= depths <= stage.depth
-    if stage.length is not None:
-        fits &= lengths <= stage.length
-    if not fits.any():
-        raise Refusal(f"no sample has at most depth {stage.depth} and {stage.length} tokens")
-    return np.flatnonzero(fits)
+def any_level(sampler: Equal | LengthBucketed | Uniform, iteration: int, _: int) -> np.ndarray:
+    return sampler.at(iteration)
 
 
-def steps_at(recipe: Recipe, seed: int, iteration: int) -> int | None:
-    """How many steps this batch takes; None leaves it to the model."""
+class ByDepth:
+    """A depth, then a length as common as it is at this depth, then samples of both: no padding, one cost."""
+
+    def __init__(self, recipe: Recipe, depths: np.ndarray, lengths: np.ndarray, seed: int) -> None:
+        self.recipe, self.seed = recipe, seed
+        self.groups = [groups_by(lengths, np.flatnonzero(depths == depth)) for depth in np.unique(depths)]
+
+    def at(self, iteration: int, level: int) -> np.ndarray:
+        draw = np.random.default_rng([self.seed, iteration])
+        members = self.groups[self.place(draw, level)]
+        sizes = np.array([len(indices) for _, indices in members])
+        length, indices = members[draw.choice(len(members), p=sizes / sizes.sum())]
+        count = self.recipe.batch
+        if self.recipe.columns is not None:
+            count = min(count, max(1, self.recipe.columns // (length + 2)))
+        chosen: np.ndarray = indices[draw.integers(len(indices), size=count)]
+        return chosen
+
+    def place(self, draw: np.random.Generator, level: int) -> int:
+        """The newest depth of the curriculum, or one of those before; without one, or at its end, any."""
+        curriculum, last = self.recipe.curriculum, len(self.groups) - 1
+        if curriculum is None or level >= last:
+            return int(draw.integers(last + 1))
+        if level == 0 or draw.random() < curriculum.newest:
+            return level
+        return int(draw.integers(level))
+
+
+def groups_by(lengths: np.ndarray, indices: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    return [(int(length), indices[lengths[indices] == length]) for length in np.unique(lengths[indices])]
+
+
+def steps_at(recipe: Recipe, seed: int, iteration: int, depth: int) -> int | None:
+    """How many steps a batch of this depth takes; None leaves it to the model."""
     if recipe.steps is None:
         return None
-    low, high = recipe.steps
-    return int(np.random.default_rng([seed, iteration]).integers(low, high + 1))
+    drawn = np.random.default_rng([seed, iteration, 1]).integers(recipe.steps.low, recipe.steps.high + 1)
+    return max(1, int(drawn + recipe.steps.per_depth * depth))
 
 
 def torch_seed(seed: int, iteration: int, rank: int) -> int:
