@@ -62,7 +62,7 @@ class Optimiser(Settings):
     betas: tuple[Rate, Rate] = (0.9, 0.999)
     """memory of the gradient's mean and of its square"""
     scalar_rate: Annotated[float, Field(gt=0)] = 1.0
-    """learning rate of the attention's few scalars, as a part of the others'; they get no weight decay if it is not 1"""
+    """learning rate of the attention's few scalars, as a part of the others'; no weight decay for them if it is not 1"""
     averaging: Annotated[float, Field(ge=0, lt=1)] | None = None
     """evaluate an exponential average of the weights with this memory, such as 0.999"""
 
