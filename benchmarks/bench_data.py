@@ -84,8 +84,8 @@ def main() -> None:
             found = json.loads(child(MAKE, name, variant, split, str(Path(folder))))
             rate = found["samples"] / found["seconds"]
             print(
-                f"{f'{name} {variant} {split}':45} {found['samples']:9,} {found['seconds']:8.2f} {limit:6} {rate:10,.0f} "
-                f"{1e3 * found['open']:8.1f} {found['gib']:5.2f}",
+                f"{f'{name} {variant} {split}':45} {found['samples']:9,} {found['seconds']:8.2f} {limit:6} "
+                f"{rate:10,.0f} {1e3 * found['open']:8.1f} {found['gib']:5.2f}",
                 flush=True,
             )
             if found["seconds"] > limit or found["open"] > 0.1 or found["gib"] > 2:

@@ -16,7 +16,7 @@ def listops(text: str) -> tuple[str, int]:
     text = re.sub(r"(?<!\S)(\d)(?!\S)", r"\1:0", text)
     innermost = re.compile(r"\[(MAX|MED|MIN|SM)((?: \d:\d+)+) \]")
     while text.startswith("["):
-        text = innermost.sub(lambda found: "%d:%d" % one_list(found[1], found[2].split()), text)
+        text = innermost.sub(lambda found: "{}:{}".format(*one_list(found[1], found[2].split())), text)
     value, depth = text.split(":")
     return value, int(depth)
 

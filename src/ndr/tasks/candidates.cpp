@@ -307,10 +307,12 @@ int choose(Stream& stream, const uint64_t* cumulative) {
 
 // Appends one free tree to `ids`.
 bool branch(Stream& stream, Desk& desk, const Branching& law, int height, int room, int per_operation, Ids& ids, Tree& tree) {
+    int cost = 1;
+    if (cost > room) return false;
     if (!height || stream.chance(law.leaf[height])) {
-        tree = {stream.below(10), 0, 1};
+        tree = {stream.below(10), 0, cost};
         ids.push_back(tree.value);
-        return room >= 1;
+        return true;
     }
     // No more than these can be open or waiting at a time.
     desk.waiting.resize(law.heights + 1);
@@ -318,20 +320,20 @@ bool branch(Stream& stream, Desk& desk, const Branching& law, int height, int ro
     desk.depths.resize(desk.values.size());
     Waiting* waiting = desk.waiting.data();
     int *values = desk.values.data(), *depths = desk.depths.data();
-    int opened = 0, filled = 0, cost = 0, needed[MOST_ARGUMENTS], count_needed;
+    int opened = 0, filled = 0, needed[MOST_ARGUMENTS], count_needed;
     bool ends = false;
     while (true) {
         if (!ends) {
             const int operation = stream.below(4);
             const int count = law.fewest + choose(stream, &law.counts[height * law.kinds]);
-            cost += per_operation;
+            cost += per_operation + count - 1;
+            if (cost > room) return false;
             ids.push_back(10 + operation);
             --height;
             waiting[opened++] = {operation, count, height, filled};
         } else {
             int value = stream.below(10), depth = 0;
             ids.push_back(value);
-            if (++cost > room) return false;
             while (true) {
                 if (!opened) {
                     tree = {value, depth, cost};
@@ -428,6 +430,7 @@ struct SpinePlan : Plan {
         const int count = law.fewest + choose(stream, &counts[below * law.kinds]);
         const int place = stream.below(count);
         wrapped.assign(1, 10 + operation);
+        room -= count - 1;
         for (int argument = 0; argument < count; ++argument) {
             if (argument == place) {
                 wrapped.insert(wrapped.end(), ids.begin(), ids.end());
@@ -436,8 +439,8 @@ struct SpinePlan : Plan {
                 continue;
             }
             Tree free;
-            if (!branch(stream, desk, law, below, room, 2, wrapped, free)) return TOO_LONG;
-            room -= free.cost;
+            if (!branch(stream, desk, law, below, room + 1, 2, wrapped, free)) return TOO_LONG;
+            room -= free.cost - 1;
             values[argument] = free.value;
             depths[argument] = free.depth;
         }
@@ -478,11 +481,12 @@ struct PaperPlan : Plan {
         Tree tree;
         ids.clear();
         if (!branch(stream, desk, law, high, max_length, 3, ids, tree)) return false;
-        while (nesting_of(ids) < low) {
+        for (int nesting; (nesting = nesting_of(ids)) < low;) {
+            if (tree.cost + 5 * (low - nesting) > max_length) return false;
             const int operation = stream.below(4);
             const int count = 2 + stream.below(3);
             const int place = stream.below(count);
-            int cost = tree.cost + 3, argument = 0;
+            int cost = tree.cost + 3 + count, argument = 0;
             wrapped.assign(1, 10 + operation);
             for (int drawn = 0; drawn < count; ++drawn) {
                 if (drawn == place) {
@@ -491,8 +495,8 @@ struct PaperPlan : Plan {
                     depths[argument++] = tree.depth;
                 }
                 Tree free;
-                if (!branch(stream, desk, law, high - 1, max_length - cost, 3, wrapped, free)) return false;
-                cost += free.cost;
+                if (!branch(stream, desk, law, high - 1, max_length - cost + 1, 3, wrapped, free)) return false;
+                cost += free.cost - 1;
                 values[argument] = free.value;
                 depths[argument++] = free.depth;
             }

@@ -216,25 +216,27 @@ def choose(stream: Stream, cumulative: tuple[int, ...]) -> int:
 def branch(
     stream: Stream, law: Branching, height: int, room: int, per_operation: int
 ) -> tuple[list[int], int, int, int] | None:
-    """Draw one free tree: its ids, value, dependency depth and cost; None as soon as it costs more than `room`."""
+    """Draw one free tree: its ids, value, dependency depth and cost; None as soon as it must cost more than `room`."""
     ids: list[int] = []
-    cost = 0
+    # What the tree costs if every argument still to come is a digit.
+    cost = 1
+    if cost > room:
+        return None
     # Open operations: operation, arguments wanted, height below, values and depths so far.
     waiting: list[tuple[int, int, int, list[int], list[int]]] = []
     while True:
         if height and not stream.chance(law.leaf[height]):
             operation = stream.below(4)
             count = law.fewest + choose(stream, law.counts[height])
-            cost += per_operation
+            cost += per_operation + count - 1
+            if cost > room:
+                return None
             ids.append(10 + operation)
             height -= 1
             waiting.append((operation, count, height, [], []))
             continue
         value, depth = stream.below(10), 0
         ids.append(value)
-        cost += 1
-        if cost > room:
-            return None
         while waiting:
             operation, count, height, values, depths = waiting[-1]
             values.append(value)
@@ -336,16 +338,18 @@ class SpinePlan:
         count = self.law.fewest + choose(stream, self.counts[height])
         place = stream.below(count)
         pieces, values, depths = [], [], []
+        # Every argument has its digit's worth; what is left may make some of them longer.
+        room -= count - 1
         for argument in range(count):
             if argument == place:
                 pieces.append(ids)
                 values.append(value)
                 depths.append(depth - 1)
                 continue
-            free = branch(stream, self.law, height, room, 2)
+            free = branch(stream, self.law, height, room + 1, 2)
             if free is None:
                 return None
-            room -= free[3]
+            room -= free[3] - 1
             pieces.append(free[0])
             values.append(free[1])
             depths.append(free[2])
@@ -472,15 +476,18 @@ class PaperPlan:
     def draw(self, stream: Stream) -> list[int] | None:
         tree = branch(stream, self.law, self.high, self.max_length, 3)
         while tree is not None and height_of(tree[0]) < self.low:
+            # Each further wrapping adds an operation and two digits at least: no use beginning what cannot end.
+            if tree[3] + 5 * (self.low - height_of(tree[0])) > self.max_length:
+                return None
             operation = stream.below(4)
             count = 2 + stream.below(3)
             place = stream.below(count)
-            pieces, cost = [], tree[3] + 3
+            pieces, cost = [], tree[3] + 3 + count
             for _ in range(count):
-                free = branch(stream, self.law, self.high - 1, self.max_length - cost, 3)
+                free = branch(stream, self.law, self.high - 1, self.max_length - cost + 1, 3)
                 if free is None:
                     return None
-                cost += free[3]
+                cost += free[3] - 1
                 pieces.append(free)
             pieces.insert(place, tree)
             value, needed = apply(operation, [piece[1] for piece in pieces])
