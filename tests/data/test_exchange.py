@@ -157,5 +157,5 @@ def test_own_task_of_the_documentation(
 def test_own_task_that_lies_about_depth(tmp_path: Path) -> None:
     code = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.S)[0].replace("size=depth", "size=depth + 1")
     (tmp_path / "liar.py").write_text(code)
-    with pytest.raises(Refusal, match=r"gave a text of depth 7"):
+    with pytest.raises(Refusal, match=r"gave a text of depth 9"):
         open_split(get_task(f"{tmp_path / 'liar.py'}:Parity"), "train")
