@@ -77,12 +77,19 @@ def identity(task: Task) -> dict[str, Any]:
     settings: dict[str, Any] = asdict(task) if is_dataclass(task) and not isinstance(task, type) else {}
     found = {"class": kind.__qualname__, "name": task.name, "variant": task.variant, "settings": settings}
     if not kind.__module__.startswith("ndr.tasks."):
-        try:
-            code = inspect.getsource(kind)
-        except (OSError, TypeError):
-            code = ""
+        code = "".join(
+            code_of(one) for one in kind.__mro__ if not one.__module__.startswith(("ndr.tasks.", "builtins"))
+        )
         found |= {"tokens": task.tokens, "answers": task.answers, "code": hashlib.sha256(code.encode()).hexdigest()}
     return found
+
+
+def code_of(kind: type) -> str:
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        # Typed in at a prompt: there is no file to read.
+        return ""
 
 
 def file_name(name: str) -> str:

@@ -1,5 +1,7 @@
 """Tasks by name."""
 
+import re
+import sys
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -57,9 +59,12 @@ def module_of(source: str) -> ModuleType:
             raise Refusal(f'there is no module "{error.name}"') from error
     if not Path(source).is_file():
         raise Refusal(f'there is no file "{source}"')
-    spec = spec_from_file_location(Path(source).stem, source)
+    # A name of its own, so that it hides no other module; dataclasses and inspect look it up there.
+    name = "ndr_own_task_" + re.sub(r"\W", "_", str(Path(source).resolve()))
+    spec = spec_from_file_location(name, source)
     if spec is None or spec.loader is None:
         raise Refusal(f'"{source}" cannot be imported')
     module = module_from_spec(spec)
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
