@@ -27,6 +27,7 @@ def train(
     /,
     *,
     set: UseAppendAction[tuple[str, ...]] = (),
+    task: str | None = None,
     seed: int = 0,
     out: Path | None = None,
     data: Path | None = None,
@@ -47,6 +48,7 @@ def train(
     Args:
         recipe: a shipped recipe (ndr recipes lists them) or a JSON or TOML file.
         set: change a setting, as key=value; can be given several times.
+        task: train on a task of your own, as file.py:Name or package.module:Name.
         seed: decides weights, data order and dropout.
         out: the folder of the run; runs/RECIPE-SEED when left out.
         data: where splits are kept; NDR_DATA or the user's cache when left out.
@@ -58,16 +60,28 @@ def train(
     """
     import torch
 
+    from ndr.tasks import get_task
     from ndr.train.loop import train as train_run
     from ndr.train.recipe import load_recipe
 
     chosen = load_recipe(recipe, list(set))
+    own = None if task is None else get_task(task)
+    if own is not None:
+        chosen = chosen.on_task(own)
     if threads is not None:
         torch.set_num_threads(threads)
-    folder = out or Path("runs") / f"{chosen.name}-seed{seed}"
+    folder = out or Path("runs") / f"{chosen.name}{'' if own is None else '-' + own.name}-seed{seed}"
     loggers = tuple(name for name in log or ("tensorboard",) if name != "none")
     result = train_run(
-        chosen, seed, folder, data=data, devices=devices, nodes=nodes, accelerator=accelerator, loggers=loggers
+        chosen,
+        seed,
+        folder,
+        task=own,
+        data=data,
+        devices=devices,
+        nodes=nodes,
+        accelerator=accelerator,
+        loggers=loggers,
     )
     if int(os.environ.get("LOCAL_RANK", "0")) == 0:
         print_result(result, folder)
@@ -120,6 +134,7 @@ def evaluate(
     csv: Path | None = None,
     plot: Path | None = None,
     data: Path | None = None,
+    task: str | None = None,
     threads: int | None = None,
 ) -> None:
     """Accuracy of a trained network on a split, or at any depths.
@@ -140,11 +155,13 @@ def evaluate(
         csv: also write the table to this file.
         plot: also draw accuracy against depth into this file.
         data: where splits are kept.
+        task: the task, if it is one of your own: file.py:Name or package.module:Name.
         threads: CPU threads.
     """
     import torch
 
     from ndr.data import open_split
+    from ndr.tasks import get_task
     from ndr.train.checkpoint import write_whole
     from ndr.train.curves import draw_depths
     from ndr.train.open import open_network
@@ -154,7 +171,7 @@ def evaluate(
         torch.set_num_threads(threads)
     wanted = read_steps(steps)
     listed = None if depths is None else read_depths(depths)
-    opened = open_network(run)
+    opened = open_network(run, None if task is None else get_task(task))
     for difference in opened.differences:
         print(f"note: this run was made with another version: {difference}", file=sys.stderr)
     if listed is None:
@@ -215,6 +232,7 @@ def predict(
     /,
     *,
     steps: int | None = None,
+    task: str | None = None,
     threads: int | None = None,
 ) -> None:
     """What a trained network answers: one line out for each text, or for each line of the input.
@@ -231,16 +249,18 @@ def predict(
         run: the folder of a run or of a saved network, or the name of a shipped one.
         texts: what to answer; standard input when left out.
         steps: how often the layer is applied; the network's own number when left out.
+        task: the task, if it is one of your own: file.py:Name or package.module:Name.
         threads: CPU threads.
     """
     import torch
 
+    from ndr.tasks import get_task
     from ndr.train.open import open_network
     from ndr.train.predict import predict_lines
 
     if threads is not None:
         torch.set_num_threads(threads)
-    opened = open_network(run)
+    opened = open_network(run, None if task is None else get_task(task))
     lines = texts or (line.rstrip("\r\n") for line in sys.stdin)
     # A person who types wants each answer at once; a file wants large batches.
     at_once = 1 if not texts and sys.stdin.isatty() else 4_096

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from ndr.errors import Refusal
 from ndr.models.network import Network, load
-from ndr.tasks import Task, get_task
+from ndr.tasks import Task
 from ndr.train.folder import RunFolder
+from ndr.train.recipe import shipped_task
 
 
 @dataclass(frozen=True)
@@ -37,5 +38,5 @@ def open_network(run_or_name: str | Path, task: Task | None = None) -> Opened:
 def task_of(network: Network) -> Task:
     settings = network.settings
     if settings.task is None:
-        raise Refusal("this network does not say which task it was made for; give the task in Python")
-    return get_task(settings.task, settings.variant)
+        raise Refusal("this network does not say which task it was made for; name it with --task")
+    return shipped_task(settings.task, settings.variant)

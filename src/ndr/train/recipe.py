@@ -25,7 +25,7 @@ from ndr.models.settings import (
     Settings,
     Size,
 )
-from ndr.tasks import Task, get_task
+from ndr.tasks import TASKS, Task, get_task
 
 SHIPPED = Path(__file__).parent / "recipes"
 KINDS = {
@@ -62,7 +62,7 @@ class Optimiser(Settings):
     betas: tuple[Rate, Rate] = (0.9, 0.999)
     """memory of the gradient's mean and of its square"""
     scalar_rate: Annotated[float, Field(gt=0)] = 1.0
-    """learning rate of the attention's few scalars, as a part of the others'; no weight decay for them if it is not 1"""
+    """learning rate of the attention's few scalars, as a part of the others'; if not 1, without weight decay"""
     averaging: Annotated[float, Field(ge=0, lt=1)] | None = None
     """evaluate an exponential average of the weights with this memory, such as 0.999"""
 
@@ -125,7 +125,21 @@ class Recipe(Settings):
         return self
 
     def open_task(self) -> Task:
-        return get_task(self.task.name, self.task.variant)
+        return shipped_task(self.task.name, self.task.variant)
+
+    def on_task(self, task: Task) -> "Recipe":
+        """The same settings for a task of your own."""
+        model = self.model.model_copy(update={"task": task.name, "tokens": task.tokens, "answers": task.answers})
+        return self.model_copy(update={"task": TaskSettings(name=task.name), "model": model})
+
+
+def shipped_task(name: str, variant: str) -> Task:
+    """A task of the package. Recipes and checkpoints name no others: a file must not choose code to run."""
+    if name not in TASKS:
+        raise Refusal(
+            f'"{name}" is not a task of the package{nearest(name, TASKS)}; give your own with --task file.py:Name'
+        )
+    return get_task(name, variant)
 
 
 def names() -> list[str]:
@@ -239,7 +253,7 @@ def expand(name: str, data: dict[str, Any]) -> dict[str, Any]:
         if preset not in PRESETS:
             raise Refusal(f'there is no preset "{preset}"{nearest(str(preset), PRESETS)}')
         chosen = TypeAdapter(TaskSettings).validate_python(data.get("task", {}))
-        settings = PRESETS[preset](get_task(chosen.name, chosen.variant))
+        settings = PRESETS[preset](shipped_task(chosen.name, chosen.variant))
         data["model"] = merge(settings.model_dump(mode="json"), changes)
     return data
 
