@@ -21,4 +21,5 @@ test: install    ## lint, types and every test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tests/view/find_browser.py
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile

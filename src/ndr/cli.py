@@ -31,6 +31,8 @@ EXAMPLES = """examples:
   ndr demo
   ndr train ctl-forward-ndr-small --seed 1
   ndr predict runs/ctl-forward-ndr-small-seed1 "101 d a b"
+  ndr figure runs/ctl-forward-ndr-small-seed1 "101 d a b" --kind gates --out gates.png
+  ndr reproduce table1 --rows ndr lstm --seeds 2
   ndr data show listops --split test
 """
 
