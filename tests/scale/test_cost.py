@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from ndr.scale.cost import cost_of, flop_per_sample, makespan, mean_columns, sample_seconds, shape_of, work
+from ndr.scale.cost import (
+    cost_of,
+    flop_per_sample,
+    makespan,
+    mean_batch,
+    mean_columns,
+    sample_seconds,
+    shape_of,
+    training_steps,
+    work,
+)
 from ndr.train import load_recipe
 
 
@@ -63,3 +73,11 @@ def test_the_last_run_ends_when_its_worker_is_done():
     assert makespan([1, 1, 1, 3], 2) == 4
     assert makespan([5, 1], 64) == 5
     assert makespan([], 3) == 0
+
+
+def test_steps_by_depth_and_batches_by_columns():
+    changes = ["sampling=by-depth", "columns=60", "batch=1000", 'steps={"low": 2, "high": 4, "per_depth": 1.5}']
+    recipe = load_recipe("ctl-forward-ndr-paper", changes)
+    depths = recipe.open_task().splits["train"].depths
+    assert mean_batch(recipe) == pytest.approx(60 / mean_columns(recipe))
+    assert training_steps(recipe, recipe.model) == pytest.approx(3 + 1.5 * sum(depths) / len(depths))

@@ -1,5 +1,6 @@
 """Grids with an engine that works in this process: what runs, what does not, and what is tried again."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +132,11 @@ def test_threads_are_shared_out(monkeypatch: pytest.MonkeyPatch):
     assert (Engine(threads=4).width, Engine(threads=4).threads_each) == (2, 4)
     assert Engine(workers=16).threads_each == 1
     assert Engine(workers=2, address="auto").threads_each == 1
+
+
+def test_an_address_without_a_cluster_is_refused_at_once(tmp_path: Path, tiny: dict[str, object]):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    with pytest.raises(Refusal, match=f"Ray could not be reached at {address}"):
+        run_grid(jobs(tiny), tmp_path, Engine(address=address))

@@ -59,7 +59,7 @@ def work(recipe: Recipe) -> float:
     if isinstance(model, RouterSettings):
         longer = (model.test_steps or model.steps) / model.steps
     evaluations = recipe.iterations / recipe.evaluate_every
-    return recipe.iterations * recipe.batch + evaluations * evaluated * longer / 3
+    return recipe.iterations * mean_batch(recipe) + evaluations * evaluated * longer / 3
 
 
 def flop_per_sample(recipe: Recipe) -> float:
@@ -70,15 +70,27 @@ def flop_per_sample(recipe: Recipe) -> float:
     if isinstance(model, RouterSettings):
         assert isinstance(network, NeuralDataRouter)
         weights = sum(each.numel() for each in network.encoder.layer.parameters())
-        steps = sum(recipe.steps) / 2 if recipe.steps else model.steps
-        return columns * steps * (6 * weights + 12 * columns * model.width)
+        return columns * training_steps(recipe, model) * (6 * weights + 12 * columns * model.width)
     weights = sum(each.numel() for name, each in network.named_parameters() if not name.startswith("embedding"))
     return columns * 6.0 * weights
 
 
+def training_steps(recipe: Recipe, model: RouterSettings) -> float:
+    """Of a batch, on average."""
+    if recipe.steps is None:
+        return model.steps
+    depths = recipe.open_task().splits["train"].depths
+    return (recipe.steps.low + recipe.steps.high) / 2 + recipe.steps.per_depth * sum(depths) / len(depths)
+
+
+def mean_batch(recipe: Recipe) -> float:
+    """Samples of an iteration: as many as its columns have room for, if they are limited."""
+    return recipe.batch if recipe.columns is None else min(recipe.batch, recipe.columns / mean_columns(recipe))
+
+
 def mean_columns(recipe: Recipe) -> float:
     """Columns of a training sample on average, with B and E."""
-    return mean_length(recipe.open_task(), recipe.sampling.startswith("equal")) + 2
+    return mean_length(recipe.open_task(), recipe.sampling not in ("uniform", "bucketed")) + 2
 
 
 @cache
@@ -104,7 +116,7 @@ class Shape:
     @property
     def key(self) -> tuple[Any, ...]:
         model = self.recipe.model.model_copy(update={"task": None, "variant": ""})
-        return model, self.recipe.optimiser, self.recipe.batch, self.columns
+        return model, self.recipe.optimiser, mean_batch(self.recipe), self.columns
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -125,7 +137,7 @@ def sample_seconds(shape: Shape, threads: int) -> float:
     try:
         network = build(shape.recipe.model)
         optimisers = build_optimisers(network, shape.recipe.optimiser)
-        batch = shape.recipe.batch
+        batch = round(mean_batch(shape.recipe))
         few = min(8, batch)
         step(network, optimisers, few, shape.columns)
         taken = step(network, optimisers, few, shape.columns)

@@ -7,6 +7,7 @@ the runs, so nothing of Ray's own state is kept.
 import logging
 import os
 import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,15 +89,18 @@ class Engine:
         shared = {"log_to_driver": False, "logging_level": logging.ERROR}
         try:
             if self.address is not None:
+                check_reachable(self.address)
                 ray.init(address=self.address, **shared)
             else:
                 ray.init(
+                    # Never a cluster that happens to be there.
+                    address="local",
                     num_cpus=self.width * self.threads_each,
                     include_dashboard=False,
                     object_store_memory=100 * 2**20,
                     **shared,
                 )
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             place = f"at {self.address}" if self.address else "on this machine"
             raise Refusal(f"Ray could not be reached {place}: {' '.join(str(error).split())[:300]}") from error
         logging.getLogger("ray.tune").setLevel(logging.ERROR)
@@ -139,6 +143,14 @@ class Engine:
             raise Refusal("stopped; the same command goes on from there") from None
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def check_reachable(address: str) -> None:
+    """Ray itself keeps trying for minutes when nobody is there."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        with socket.create_connection((host, int(port)), timeout=10):
+            pass
 
 
 def cores() -> int:
