@@ -1,6 +1,8 @@
 """The one door to geometric attention: checks the arguments and picks an implementation."""
 
+import os
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Literal, NamedTuple, overload
 
 import torch
@@ -36,9 +38,21 @@ def reference(
     return plain(query, key, value, side, key_padding_mask, normalise).output
 
 
+def by_triton(
+    query: Tensor, key: Tensor, value: Tensor, side: Tensor, key_padding_mask: Tensor | None, normalise: bool
+) -> Tensor:
+    if normalise:
+        return reference(query, key, value, side, key_padding_mask, normalise)
+    # Triton comes with torch for GPUs and is no dependency.
+    from ndr.ops import triton_kernel
+
+    return triton_kernel.attention(query, key, value, side, key_padding_mask)
+
+
 IMPLEMENTATIONS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None, bool], Tensor]] = {
     "reference": reference,
     "fused": fused.fused,
+    "triton": by_triton,
 }
 
 
@@ -102,9 +116,13 @@ def geometric_attention(
 
 def choose(query: Tensor) -> str:
     """The best implementation for this device and size. Graph capture takes the reference: it is plain torch."""
-    if torch.compiler.is_compiling() or query.device.type != "cpu" or not fused.available():
+    if torch.compiler.is_compiling() or (query.dtype == torch.float64 and query.device.type != "cpu"):
         return "reference"
-    return "fused"
+    if query.device.type == "cpu":
+        return "fused" if fused.available() else "reference"
+    # Short sequences fit into one block of the plain version's matrices and gain nothing.
+    worthwhile = query.device.type == "cuda" and query.shape[-2] >= 64 and query.shape[-1] <= 128
+    return "triton" if worthwhile and find_spec("triton") and not os.environ.get("NDR_PLAIN") else "reference"
 
 
 def check(query: Tensor, key: Tensor, value: Tensor, side: Tensor, key_padding_mask: Tensor | None) -> None:
