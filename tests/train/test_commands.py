@@ -1,0 +1,87 @@
+"""The commands, as a person uses them."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from ndr.cli import main
+from ndr.train import Recipe, train
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+    from ndr.train import load_recipe
+
+    recipe: Recipe = load_recipe(
+        "ctl-forward-ndr-small",
+        ["iterations=4", "evaluate_every=2", "batch=16", "model.width=8", "model.steps=2", "model.update.hidden=8"],
+    )
+    out = tmp_path_factory.mktemp("runs") / "run"
+    train(recipe, 0, out, data=data, loggers=())
+    return out
+
+
+def test_predict_answers_line_by_line_and_says_what_is_wrong(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("sys.stdin", io.StringIO("101 d a b\n101 x\n\n000 a\n"))
+    with pytest.raises(SystemExit) as stop:
+        main(["predict", str(run)])
+    assert stop.value.code == 1
+    printed = capsys.readouterr()
+    answers = printed.out.splitlines()
+    assert [answer == "?" for answer in answers] == [False, True, True, False]
+    assert printed.err.splitlines() == ['line 2: unknown symbol "x" at 4', "line 3: empty input at 0"]
+
+
+def test_predict_agrees_with_the_network_whatever_the_batch(run: Path, capsys: pytest.CaptureFixture[str]):
+    from ndr.train import open_network
+
+    texts = ["101 d a b", "000 a", "111 a b c d e", "010 i h", "101 d a"]
+    main(["predict", str(run), *texts])
+    assert capsys.readouterr().out.split() == [open_network(run).network.answer([text])[0] for text in texts]
+
+
+def test_eval_prints_one_json_object(run: Path, data: Path, capsys: pytest.CaptureFixture[str]):
+    main(["eval", str(run), "--depths", "7,12", "--count", "11", "--steps", "auto", "--json", "--data", str(data)])
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {"7", "12"}
+    assert all(set(each) == {"accuracy", "count", "steps"} and each["count"] == 11 for each in found.values())
+
+
+def test_eval_writes_table_and_picture(run: Path, data: Path, tmp_path: Path):
+    csv, plot = tmp_path / "far.csv", tmp_path / "far.png"
+    words = ["--depths", "6-8", "--count", "5", "--data", str(data), "--csv", str(csv), "--plot", str(plot)]
+    main(["eval", str(run), *words])
+    assert [line.split(",")[0] for line in csv.read_text().splitlines()] == ["depth", "6", "7", "8"]
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["eval", "RUN", "--depths", "x"], '"x" is not a depth'),
+        (["eval", "RUN", "--steps", "0"], "at least 1"),
+        (["eval", "RUN", "--split", "tset"], 'did you mean "test"'),
+        (["predict", "nowhere", "101 a"], 'there is no folder "nowhere"'),
+        (["train", "nothing"], 'there is no recipe or file "nothing"'),
+        (["train", "ctl-forward-ndr-small", "--log", "tensorbord"], 'did you mean "tensorboard"'),
+    ],
+)
+def test_bad_input_gets_one_sentence(
+    words: list[str],
+    sentence: str,
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main([str(run) if word == "RUN" else word for word in words])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err.strip()
+    assert sentence in error
+    assert "\n" not in error
