@@ -1,0 +1,58 @@
+"""A solved router on short inputs: all steps against leaving off when nothing changes any more."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ndr.bench.measure import Measure, side_by_side
+from ndr.errors import Refusal
+from ndr.models import load
+from ndr.models.network import SHIPPED
+from ndr.models.router import NeuralDataRouter
+from ndr.tasks import TableLookup, get_task
+
+SAMPLES = 2048
+
+
+def solved_router(folder: str | None) -> NeuralDataRouter | None:
+    """The router asked for, or a shipped one for table lookup; None when there is none."""
+    shipped = sorted(path.name for path in SHIPPED.glob("*/")) if SHIPPED.is_dir() else []
+    for name in [folder] if folder else shipped:
+        network = load(name)
+        if isinstance(network, NeuralDataRouter) and isinstance(get_task(str(network.settings.task)), TableLookup):
+            return network
+    if folder:
+        raise Refusal(f"{folder} holds no router for table lookup")
+    return None
+
+
+def inputs(network: NeuralDataRouter, functions: int = 5) -> tuple[Tensor, Tensor]:
+    """Texts with 1 to `functions` functions, side by side, and their lengths."""
+    task, generator = get_task(str(network.settings.task)), np.random.default_rng(0)
+    texts = [task.sample(generator, 1 + number % functions) for number in range(SAMPLES)]
+    ids = [torch.tensor(network.vocabulary.encode(network.vocabulary.tokenize(text))) for text in texts]
+    return torch.nn.utils.rnn.pad_sequence(ids, batch_first=True), torch.tensor([len(each) for each in ids])
+
+
+@torch.no_grad()
+def measure_inference(network: NeuralDataRouter, rounds: int, steps: int = 14) -> Measure:
+    network.eval()
+    tokens, lengths = inputs(network)
+
+    def answers(until_still: bool) -> tuple[Tensor, Tensor]:
+        columns, padding = network.frame(tokens, lengths)
+        encoded = network.encoder(network.embed(columns), padding, steps=steps, until_still=until_still)
+        logits: Tensor = network.output(network.read(encoded.states, lengths))
+        return logits.argmax(-1), encoded.steps
+
+    (every, _), (early, taken) = answers(False), answers(True)
+    differing = int((every != early).sum())
+    times = side_by_side({"early": lambda: answers(True), "all": lambda: answers(False)}, rounds)
+    return Measure(
+        "inference: table lookup with 1-5 functions, until still",
+        times["early"] / SAMPLES * 1e6,
+        "µs a sample",
+        {f"all {steps} steps": times["all"] / SAMPLES * 1e6},
+        f"{SAMPLES} samples, width {network.settings.width}; {taken.float().mean():.1f} of {steps} steps on average; "
+        f"{differing} answers differ",
+    )
