@@ -44,6 +44,8 @@ def by_triton(
     if normalise:
         return reference(query, key, value, side, key_padding_mask, normalise)
     # Triton comes with torch for GPUs and is no dependency.
+    if not find_spec("triton"):
+        raise RuntimeError("the triton implementation needs triton, which comes with torch for GPUs")
     from ndr.ops import triton_kernel
 
     return triton_kernel.attention(query, key, value, side, key_padding_mask)
