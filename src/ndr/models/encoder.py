@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from ndr.models.trace import StepRecord
 from ndr.nn import AdaptiveComputationTime, Layer, fused
 
-# A change of every state by no more than this in one step counts as none. Closed gates leave a sigmoid's last
-# traces; states have a size of about 1, and answers differ by far more.
-STILL = 1e-3
+# What counts as no change: a tenth of a column's state in one step (in root mean square). A gate that is a sigmoid
+# never closes, so solved routers come to rest slowly; one that is cut off at 0 does so exactly and at once.
+STILL = 0.1
 
 
 class Encoded(NamedTuple):
@@ -39,16 +39,17 @@ class Encoder(nn.Module):
         *,
         steps: int | None = None,
         record: list[StepRecord] | None = None,
-        until_still: bool = False,
+        until_still: bool | float = False,
     ) -> Encoded:
         """Apply the layer; append what each step did to `record` if one is given.
 
-        With `until_still`, `steps` is only a bound: a sequence is done once a step changes none of its real columns.
+        With `until_still`, `steps` is only a bound: a sequence is done once a step leaves all of its real columns as
+        they are, up to `STILL` or the share given. Without it only steps that change nothing at all are left out.
         """
         steps = self.steps if steps is None else check_steps(steps)
+        tolerance = STILL if until_still is True else float(until_still)
         if record is None and self.halting is None and fused.usable(self.layer, states, key_padding_mask):
             # The same steps in native code, which also leaves out steps that change nothing at all.
-            tolerance = STILL if until_still else 0.0
             states, each = fused.run_steps(self.layer, states, key_padding_mask, steps, tolerance)
             return Encoded(states, None, None, each)
         halting = self.halting.start(states, key_padding_mask) if self.halting else None
@@ -64,7 +65,7 @@ class Encoder(nn.Module):
             taken = step + 1
             if halting and self.nothing_runs(halting):
                 break
-            if until_still and is_still(before, states, key_padding_mask):
+            if until_still is not False and is_still(before, states, key_padding_mask, tolerance):
                 break
         each = states.new_full(states.shape[:1], taken, dtype=torch.int32)
         if halting:
@@ -76,14 +77,12 @@ class Encoder(nn.Module):
         return not torch.compiler.is_compiling() and bool((halting[0] >= 1).all())
 
 
-def is_still(before: Tensor, after: Tensor, key_padding_mask: Tensor | None) -> bool:
-    """Whether a step changed no real column of the batch; a compiled graph does not ask."""
+def is_still(before: Tensor, after: Tensor, key_padding_mask: Tensor | None, tolerance: float) -> bool:
+    """Whether a step left every real column of the batch as it was; a compiled graph does not ask."""
     if torch.compiler.is_compiling():
         return False
-    change = (after - before).abs().amax(-1)
-    if key_padding_mask is not None:
-        change = change.masked_fill(key_padding_mask, 0)
-    return bool((change <= STILL).all())
+    moved = (after - before).square().sum(-1) > tolerance**2 * after.square().sum(-1)
+    return not bool((moved if key_padding_mask is None else moved & ~key_padding_mask).any())
 
 
 def check_steps(steps: int) -> int:

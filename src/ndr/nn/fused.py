@@ -127,7 +127,8 @@ def run_steps(
 ) -> Ran:
     """The states after all steps, and how many steps each sequence took.
 
-    Where no gradient is wanted, a sequence is done once a step changes its states by no more than `tolerance`.
+    Where no gradient is wanted, a sequence is done once a step changes none of its columns by more than this share
+    of its state (in root mean square); 0 asks that nothing changes at all.
     """
     batch, columns, width = states.shape
     real = None if key_padding_mask is None or not bool(key_padding_mask.any()) else ~key_padding_mask

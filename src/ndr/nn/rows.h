@@ -116,10 +116,11 @@ INLINE float squash_slope(float open, float stretch) {
 }
 
 // Eqs. 3 and 4: logits become gates, states are replaced as far as these are open. `shut` closes the whole column.
-// Gives back the largest change of an entry.
+// Gives back Σ change² − tolerance² · Σ state² of the row: not positive when the column is still.
 INLINE float mix(float* gate, const float* gate_bias, float stretch, bool shut, const float* normalised,
-                 const float* scale, const float* shift, const float* states, float* next, long size) {
-    vec<float> largest{};
+                 const float* scale, const float* shift, const float* states, float* next, long size,
+                 float tolerance) {
+    vec<float> moved{};
     for (long j = 0; j < size; j += LANES) {
         const long count = size - j;
         const vec<float> open = squash(load(gate + j, count) + load(gate_bias + j, count), stretch);
@@ -128,10 +129,9 @@ INLINE float mix(float* gate, const float* gate_bias, float stretch, bool shut, 
         const vec<float> update = load(normalised + j, count) * load(scale + j, count) + load(shift + j, count);
         const vec<float> mixed = used * update + (1 - used) * state;
         store(next + j, mixed, count);
-        const vec<float> moved = mixed > state ? mixed - state : state - mixed;
-        largest = moved > largest ? moved : largest;
+        moved += (mixed - state) * (mixed - state) - tolerance * tolerance * mixed * mixed;
     }
-    float most = 0;
-    for (long k = 0; k < LANES; ++k) most = largest[k] > most ? largest[k] : most;
-    return most;
+    float sum = 0;
+    for (long k = 0; k < LANES; ++k) sum += moved[k];
+    return sum;
 }

@@ -22,7 +22,8 @@ struct Problem {
     const float* states;
     float* output;
     float* saved;      // what the gradient needs, or none
-    float tolerance;   // without `saved`: a sequence whose states change no more than this is done; negative: never
+    float tolerance;   // without `saved`: a sequence is done when a step changes no column by more than this share of
+                       // its state; negative: never
     int32_t* taken;    // steps that each sequence took, or none
 };
 
@@ -122,9 +123,10 @@ static void attend_block_backward(const Problem& p, const Kept& kept, const Bloc
     }
 }
 
-// One step of a block. `next` may be the states themselves. `change` gets the largest change of each row, if wanted.
+// One step of a block. `next` may be the states themselves. `moving` says of each row how far it is
+// from being still, if wanted.
 KERNEL static void step_forward(const Problem& p, const Kept& kept, const Block& block, long step, float* next,
-                                float* read, float* change) {
+                                float* read, float* moving) {
     const long width = p.width, rows = block.rows, hidden = p.hidden;
     const Chances chances(p);
     product<float>(p.blas, rows, kept.projects, width, {kept.states, width}, {p.project, width, true}, 0,
@@ -155,9 +157,9 @@ KERNEL static void step_forward(const Problem& p, const Kept& kept, const Block&
         add(candidate, p.update_bias, width);
         kept.inverse_candidate[r] = normalise(candidate, width, p.candidate_epsilon);
         const bool shut = !keeps(chances.gate, row_key(chances.gate, step, block.first_row + r), 0);
-        const float largest = mix(kept.openness + r * width, p.gate_bias, p.stretch, shut, candidate, p.scale, p.shift,
-                                  kept.states + r * width, next + r * width, width);
-        if (change) change[r] = largest;
+        const float moved = mix(kept.openness + r * width, p.gate_bias, p.stretch, shut, candidate, p.scale, p.shift,
+                                  kept.states + r * width, next + r * width, width, p.tolerance);
+        if (moving) moving[r] = moved;
     }
 }
 
@@ -290,21 +292,21 @@ static void run_training(const Problem& p, const Block& block, std::vector<float
 static void run_inference(const Problem& p, Block block, std::vector<float>& buffer) {
     const long width = p.width, rows = block.rows;
     float* slab = room(buffer, rows * (Kept::size(p) + width + 1));
-    float *read = slab + rows * Kept::size(p), *change = read + rows * width;
+    float *read = slab + rows * Kept::size(p), *moving = read + rows * width;
     std::memcpy(slab, p.states + block.first_row * width, rows * width * sizeof(float));
     std::vector<long> active;
     for (long s = 0; s < block.sequences(); ++s) active.push_back(block.first_sequence + s);
     for (long step = 0; step < p.steps && !active.empty(); ++step) {
         const Kept kept(p, slab, block.rows);
         const bool last = step + 1 == p.steps;
-        step_forward(p, kept, block, step, kept.states, read, change);
+        step_forward(p, kept, block, step, kept.states, read, moving);
         long left = 0, row = 0;
         std::vector<long> start{0};
         for (size_t s = 0; s < active.size(); ++s) {
             const long from = block.start[s], columns = block.start[s + 1] - from;
             const float* states = kept.states + from * width;
-            const bool still = std::all_of(change + from, change + from + columns,
-                                           [&](float largest) { return largest <= p.tolerance; });
+            const bool still = p.tolerance >= 0 && std::all_of(moving + from, moving + from + columns,
+                                                               [](float moved) { return moved <= 0; });
             if (still || last) {
                 std::memcpy(p.output + p.offsets[active[s]] * width, states, columns * width * sizeof(float));
                 if (p.taken) p.taken[active[s]] = step + 1;
