@@ -56,7 +56,8 @@ def run(quick: bool, router: str | None) -> Iterator[Measure]:
         yield attention.measure_attention(columns, rounds)
     yield attention.measure_memory()
     if network := inference.solved_router(router):
-        yield inference.measure_inference(network, 2 * rounds)
+        for still in (True, 0.2):
+            yield inference.measure_inference(network, 2 * rounds, still)
     for axis in ("steps",) if quick else scaling.AXES:
         yield from scaling.measure_scaling(axis, rounds)
     yield from scaling.measure_threads(rounds, training.SMALL if quick else training.PAPER)

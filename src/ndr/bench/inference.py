@@ -7,6 +7,7 @@ from torch import Tensor
 from ndr.bench.measure import Measure, side_by_side
 from ndr.errors import Refusal
 from ndr.models import load
+from ndr.models.encoder import STILL
 from ndr.models.network import SHIPPED
 from ndr.models.router import NeuralDataRouter
 from ndr.tasks import TableLookup, get_task
@@ -35,21 +36,21 @@ def inputs(network: NeuralDataRouter, functions: int = 5) -> tuple[Tensor, Tenso
 
 
 @torch.no_grad()
-def measure_inference(network: NeuralDataRouter, rounds: int, steps: int = 14) -> Measure:
+def measure_inference(network: NeuralDataRouter, rounds: int, still: bool | float, steps: int = 14) -> Measure:
     network.eval()
     tokens, lengths = inputs(network)
 
-    def answers(until_still: bool) -> tuple[Tensor, Tensor]:
+    def answers(until_still: bool | float) -> tuple[Tensor, Tensor]:
         columns, padding = network.frame(tokens, lengths)
         encoded = network.encoder(network.embed(columns), padding, steps=steps, until_still=until_still)
-        logits: Tensor = network.output(network.read(encoded.states, lengths))
+        logits = network.score(network.read(encoded.states, lengths))
         return logits.argmax(-1), encoded.steps
 
-    (every, _), (early, taken) = answers(False), answers(True)
+    (every, _), (early, taken) = answers(False), answers(still)
     differing = int((every != early).sum())
-    times = side_by_side({"early": lambda: answers(True), "all": lambda: answers(False)}, rounds)
+    times = side_by_side({"early": lambda: answers(still), "all": lambda: answers(False)}, rounds)
     return Measure(
-        "inference: table lookup with 1-5 functions, until still",
+        f"inference: table lookup with 1-5 functions, until still ({STILL if still is True else still})",
         times["early"] / SAMPLES * 1e6,
         "µs a sample",
         {f"all {steps} steps": times["all"] / SAMPLES * 1e6},
