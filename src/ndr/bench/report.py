@@ -89,7 +89,7 @@ def growth(measures: Iterable[Measure]) -> str:
 
 def write_page(measures: list[Measure], page: Path, source: Path) -> None:
     plain = [measure for measure in measures if axis_of(measure) is None]
-    machine = f"a {platform.machine()} machine"
+    machine = f"one {platform.machine()} machine"
     page.write_text(PAGE.format(source=source, table=table(plain), growth=growth(measures), machine=machine))
 
 

@@ -162,5 +162,5 @@ def measure_training(size: Size, rounds: int) -> Measure:
             "TransformerEncoderLayer": times["TransformerEncoderLayer"] * 1e3,
         },
         f"{size.batch} × {size.columns} columns, width {size.width}, {size.steps} steps; "
-        f"products at {rate / 1e9:.0f} GFLOP/s",
+        f"products at {rate / 1e9:.0f} GFLOP/s with {torch.get_num_threads()} threads",
     )

@@ -266,9 +266,11 @@ template <class Do> static void for_blocks(const Problem& p, long thread, Do&& r
     const long* end = p.offsets + p.sequences;
     const long* from = std::lower_bound(p.offsets, end, all * thread / p.threads);
     const long* to = std::lower_bound(p.offsets, end, all * (thread + 1) / p.threads);
+    // Blocks of equal size rather than full ones and a rest.
+    const long rows = *to - *from, limit = rows / std::max(1L, (rows + p.block - 1) / p.block);
     while (from < to) {
         Block block{from - p.offsets, *from, 0, {0}};
-        while (from < to && (block.rows == 0 || from[1] - block.first_row <= p.block)) {
+        while (from < to && (block.rows == 0 || block.rows < limit)) {
             ++from;
             block.rows = *from - block.first_row;
             block.start.push_back(block.rows);
