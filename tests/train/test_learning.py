@@ -1,27 +1,45 @@
-"""Learning, for real: what a router learns in two minutes, and what its copy gate is worth."""
+"""Learning, for real: a small router learns what two functions do, in about a minute."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from ndr.train import Recipe, load_recipe, train
+from ndr.tasks import SplitSpec, TableLookup, balanced
+from ndr.train import load_recipe, train
 
-# The same width, steps and iterations for both; only the update differs.
-BUDGET = ["iterations=1500", "evaluate_every=500", "model.steps=8", "model.test_steps=12"]
-GATE = "model.update.hidden=256"
-NO_GATE = 'model.update={"kind": "residual", "hidden": 256, "dropout": 0.1}'
+SMALL = [
+    "iterations=1600",
+    "evaluate_every=200",
+    "batch=96",
+    "model.width=48",
+    "model.steps=4",
+    "model.test_steps=null",
+    "model.update.hidden=96",
+    "model.update.dropout=0.0",
+    "optimiser.learning_rate=2e-3",
+]
 
 
-def recipe(update: str) -> Recipe:
-    return load_recipe("ctl-forward-ndr-small", [*BUDGET, update])
+class TwoFunctions(TableLookup):
+    """Every single function and every pair of two, with every symbol."""
+
+    @property
+    def splits(self) -> Mapping[str, SplitSpec]:
+        pairs = SplitSpec(balanced([2], 648))
+        return {
+            "train": SplitSpec(pairs.counts, always=super().splits["train"].always),
+            "iid": pairs,
+            "valid": pairs,
+            "test": SplitSpec(balanced([3], 100)),
+        }
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_router_learns_two_functions_and_its_gate_carries_it_further(tmp_path: Path, data: Path):
-    router, gateless = (
-        train(recipe(update), 0, tmp_path / str(place), data=data, loggers=())
-        for place, update in enumerate((GATE, NO_GATE))
-    )
-    assert router["best"]["iid"]["depths"]["2"]["accuracy"] == 1.0
-    assert router["best"]["valid"]["accuracy"] > gateless["best"]["valid"]["accuracy"] + 0.3
+@pytest.mark.timeout(600)
+def test_a_small_router_learns_two_functions_without_an_error(tmp_path: Path, data: Path):
+    recipe = load_recipe("ctl-forward-ndr-small", SMALL)
+    result = train(recipe, 0, tmp_path / "run", task=TwoFunctions(), data=data, loggers=())
+    first, last = result["curve"][0], result["curve"][-1]
+    assert first["iid"] < 0.5
+    assert last["iid"] == 1.0
