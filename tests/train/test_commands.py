@@ -59,6 +59,15 @@ def test_eval_writes_table_and_picture(run: Path, data: Path, tmp_path: Path):
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
+def test_eval_says_what_has_changed_since_the_run(run: Path, data: Path, capsys: pytest.CaptureFixture[str]):
+    versions = run / "versions.json"
+    then = versions.read_text()
+    versions.write_text(json.dumps(json.loads(then) | {"torch": "1.9.0"}))
+    main(["eval", str(run), "--depths", "6", "--count", "5", "--data", str(data)])
+    versions.write_text(then)
+    assert "made with another version: torch 1.9.0 then" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -66,6 +75,7 @@ def test_eval_writes_table_and_picture(run: Path, data: Path, tmp_path: Path):
         (["eval", "RUN", "--steps", "0"], "at least 1"),
         (["eval", "RUN", "--split", "tset"], 'did you mean "test"'),
         (["predict", "nowhere", "101 a"], 'there is no folder "nowhere"'),
+        (["train", "ctl-forward-ndr-small", "--data", "/dev/null/x"], "/dev/null/x"),
         (["train", "nothing"], 'there is no recipe or file "nothing"'),
         (["train", "ctl-forward-ndr-small", "--log", "tensorbord"], 'did you mean "tensorboard"'),
     ],

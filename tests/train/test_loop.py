@@ -194,7 +194,7 @@ def test_every_kind_of_network_trains(row: str, tmp_path: Path, data: Path):
     small = {"lstm": ["model.hidden=8"], "dnc": ["model.hidden=8", "model.cells=5"]}
     changes = small.get(row, ["model.width=8", "model.steps=3", "model.update.hidden=16"])
     changes += [*changes, "task.variant=clean", "model.variant=clean", "iterations=2", "evaluate_every=2", "batch=16"]
-    recipe = load_recipe(f"ctl-backward-{row}-paper", [*changes, "precision=32-true", "milestones=[2]"])
+    recipe = load_recipe(f"ctl-backward-{row}-paper", [*changes, "milestones=[2]"])
     task = recipe.open_task()
     recipe = recipe.model_copy(update={"model": recipe.model.model_copy(update={"tokens": task.tokens})})
     result = quiet(recipe, 0, tmp_path / "run", data)

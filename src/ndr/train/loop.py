@@ -257,10 +257,15 @@ def start_engine(recipe: Recipe, devices: int, nodes: int, accelerator: str) -> 
         devices=devices,
         num_nodes=nodes,
         strategy="ddp" if devices * nodes > 1 else "auto",
-        precision=recipe.precision,
+        # Half precision is for GPUs; on a CPU the same recipe runs in float32.
+        precision="32-true" if on_cpu(accelerator) else recipe.precision,
     )
     fabric.launch()
     return fabric
+
+
+def on_cpu(accelerator: str) -> bool:
+    return accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())
 
 
 def save_network(network: Network, folder: Path) -> None:
