@@ -9,7 +9,7 @@ help:            ## say what can be made
 
 install: $(VENV)/installed   ## make the environment with every extra
 
-$(VENV)/installed: pyproject.toml constraints.txt hatch_build.py $(wildcard src/ndr/*/*.cpp)
+$(VENV)/installed: pyproject.toml constraints.txt hatch_build.py $(wildcard src/ndr/*/*.cpp src/ndr/*/*.h)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	@touch $@

@@ -1,6 +1,7 @@
 """Compiles each `src/ndr/<room>/<name>.cpp` to a plain shared library beside it.
 
 The libraries use no Python and no torch headers, so one build serves every Python and torch version.
+A source must not share its name with a Python module beside it: Python would import the library in its place.
 Without a compiler the package still installs: each room falls back to its plain implementation.
 """
 
