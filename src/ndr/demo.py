@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-RECIPE = "ctl-forward-ndr-small"
+RECIPE = "ctl-forward-crisp-small"
 BAR = 40
 
 
