@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "ndr"
 ROOMS = ["tasks", "data", "ops", "nn", "models", "train", "paper", "view", "scale", "bench"]
 # Whoever holds a trace may ask for its picture.
 EXCEPTIONS = {("models/trace.py", "view")}
-LIGHT = {"torch", "numpy", "einops", "jaxtyping", "safetensors", "huggingface_hub", "pydantic", "tyro", "rich"}
+LIGHT = {"torch", "numpy", "jaxtyping", "safetensors", "huggingface_hub", "pydantic", "tyro", "rich"}
 STANDARD = sys.stdlib_module_names
 
 
