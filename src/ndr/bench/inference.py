@@ -6,11 +6,11 @@ from torch import Tensor
 
 from ndr.bench.measure import Measure, side_by_side
 from ndr.errors import Refusal
-from ndr.models import load
 from ndr.models.encoder import STILL
 from ndr.models.network import SHIPPED
 from ndr.models.router import NeuralDataRouter
 from ndr.tasks import TableLookup, get_task
+from ndr.train import open_network
 
 SAMPLES = 2048
 
@@ -19,9 +19,9 @@ def solved_router(folder: str | None) -> NeuralDataRouter | None:
     """The router asked for, or a shipped one for table lookup; None when there is none."""
     shipped = sorted(path.name for path in SHIPPED.glob("*/")) if SHIPPED.is_dir() else []
     for name in [folder] if folder else shipped:
-        network = load(name)
-        if isinstance(network, NeuralDataRouter) and isinstance(get_task(str(network.settings.task)), TableLookup):
-            return network
+        opened = open_network(name)
+        if isinstance(opened.network, NeuralDataRouter) and isinstance(opened.task, TableLookup):
+            return opened.network
     if folder:
         raise Refusal(f"{folder} holds no router for table lookup")
     return None
