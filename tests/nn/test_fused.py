@@ -18,7 +18,9 @@ def make(
 ) -> Layer:
     torch.manual_seed(width)
     layer = Layer(
-        GeometricAttention(width, heads, directional=directional, dropout=rates.get("key", 0.0)),
+        GeometricAttention(
+            width, heads, directional=directional, dropout=rates.get("key", 0.0), stretch=0.2 if crisp else 0.0
+        ),
         CopyGate(
             width,
             hidden,

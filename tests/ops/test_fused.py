@@ -32,8 +32,10 @@ def padding(columns: int) -> Tensor:
     return mask
 
 
-def results(inputs: list[Tensor], mask: Tensor | None, normalise: bool, implementation: str) -> list[Tensor]:
-    output = geometric_attention(*inputs, mask, normalise=normalise, implementation=implementation)
+def results(
+    inputs: list[Tensor], mask: Tensor | None, normalise: bool, implementation: str, stretch: float = 0.0
+) -> list[Tensor]:
+    output = geometric_attention(*inputs, mask, normalise=normalise, stretch=stretch, implementation=implementation)
     seed = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view_as(output)
     return [output, *torch.autograd.grad(output, inputs, seed)]
 
@@ -41,14 +43,15 @@ def results(inputs: list[Tensor], mask: Tensor | None, normalise: bool, implemen
 @pytest.mark.parametrize("columns", [1, 2, 3, 7, 8, 9, 16, 17, 31, 64, 67, 131, 257])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("normalise", [False, True])
-def test_equals_the_reference(columns: int, masked: bool, normalise: bool) -> None:
+@pytest.mark.parametrize("stretch", [0.0, 0.2])
+def test_equals_the_reference(columns: int, masked: bool, normalise: bool, stretch: float) -> None:
     inputs = problem(columns, torch.float64)
     mask = padding(columns) if masked else None
-    expected = results(inputs, mask, normalise, "reference")
-    for found, wanted in zip(results(inputs, mask, normalise, "fused"), expected, strict=True):
+    expected = results(inputs, mask, normalise, "reference", stretch)
+    for found, wanted in zip(results(inputs, mask, normalise, "fused", stretch), expected, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-11)
     single = [tensor.detach().float().requires_grad_() for tensor in inputs]
-    for found, wanted in zip(results(single, mask, normalise, "fused"), expected, strict=True):
+    for found, wanted in zip(results(single, mask, normalise, "fused", stretch), expected, strict=True):
         torch.testing.assert_close(found.double(), wanted, rtol=2e-4, atol=2e-5)
 
 

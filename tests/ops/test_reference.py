@@ -47,6 +47,15 @@ def test_three_columns_by_hand():
     torch.testing.assert_close(left_over[0, 0], torch.tensor([1.0, 0.25 * 0.5, 1.0], dtype=torch.float64))
 
 
+def test_a_stretched_match_is_exact():
+    """P of 0.95 becomes 1 and P of 0.05 becomes 0, so the first certain source takes everything."""
+    logits = torch.full((1, 1, 4, 4), -torch.inf, dtype=torch.float64)
+    logits[0, 0, 0, 1:] = torch.logit(torch.tensor([0.05, 0.95, 0.5], dtype=torch.float64))
+    weights, left_over = geometric_weights(logits, stretch=0.1)
+    assert weights[0, 0, 0].tolist() == [0, 0, 1, 0]
+    assert left_over[0, 0].tolist() == [0, 1, 1, 1]
+
+
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("columns", [1, 2, 3, 7, 12])
 def test_weights_and_left_over_equal_the_oracle(columns, masked):

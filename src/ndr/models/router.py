@@ -156,6 +156,7 @@ def build_attention(settings: RouterSettings) -> nn.Module:
             dropout=attention.dropout,
             normalise=attention.normalise,
             directional=attention.directional,
+            stretch=attention.stretch,
         )
     if isinstance(attention, Relative):
         return RelativeAttention(width, attention.heads, dropout=attention.dropout)
@@ -173,7 +174,7 @@ def build_update(settings: RouterSettings) -> nn.Module:
             dropout=update.dropout,
             gate_dropout=update.gate_dropout,
             candidate=nn.Tanh() if update.candidate == "tanh" else None,
-            squash=CrispSigmoid() if update.squash == "crisp" else None,
+            squash=CrispSigmoid(update.stretch) if update.squash == "crisp" else None,
             bias=update.bias,
         )
     return ResidualUpdate(width, update.hidden, dropout=update.dropout)

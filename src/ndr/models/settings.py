@@ -15,6 +15,7 @@ class Settings(BaseModel):
 
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
+Stretch = Annotated[float, Field(ge=0, le=100)]
 Size = Annotated[int, Field(ge=1, le=1_000_000)]
 Few = Annotated[int, Field(ge=1, le=100)]
 Word = Annotated[str, Field(min_length=1)]
@@ -31,6 +32,8 @@ class Geometric(Settings):
     """rescale the weights of each target to sum to 1"""
     directional: bool = True
     """tell left from right (Eq. 9)"""
+    stretch: Stretch = 0.0
+    """how far the match probability reaches beyond 0 and 1 before it is cut off there: exact matches"""
 
 
 class Relative(Settings):
@@ -66,6 +69,8 @@ class CopyGated(Settings):
     candidate: Literal["layer-norm", "tanh"] = "layer-norm"
     squash: Literal["sigmoid", "crisp"] = "sigmoid"
     """crisp: a stretched sigmoid cut at exactly 0 and exactly 1"""
+    stretch: Annotated[float, Field(gt=0, le=100)] = 0.1
+    """of the crisp squash"""
     bias: float = -3.0
 
 

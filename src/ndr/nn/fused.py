@@ -58,7 +58,7 @@ class Problem(ctypes.Structure):
         ("offsets", ctypes.c_void_p),
         ("blas", ctypes.c_void_p),
         *((name, ctypes.c_void_p) for name in Folded._fields),
-        *((name, ctypes.c_float) for name in ("epsilon", "candidate_epsilon", "stretch")),
+        *((name, ctypes.c_float) for name in ("epsilon", "candidate_epsilon", "stretch", "match_stretch")),
         *((name, ctypes.c_float) for name in ("key_rate", "rate", "gate_rate")),
         ("seed", ctypes.c_uint64),
         *((name, ctypes.c_void_p) for name in ("states", "output", "saved")),
@@ -198,6 +198,7 @@ class Setting:
             update.norm.eps,
             update.candidate.eps,
             update.squash.stretch if isinstance(update.squash, CrispSigmoid) else 0.0,
+            attention.stretch,
         )
         self.rates = Rates(key, rate, gate, seed)
 

@@ -14,7 +14,7 @@ class GeometricAttention(nn.Module):
     """Self-attention to the closest match (Eqs. 6-10).
 
     `dropout` is applied to the keys, as in the paper's runs. `normalise` rescales the weights of each target to sum
-    to 1 (the paper's rows without a gate). Without `directional` the term D of Eqs. 9-10 is left out (an ablation).
+    to 1 (the paper's rows without a gate). With a `stretch` it reads crisply: near-certain matches are exact. Without `directional` the term D of Eqs. 9-10 is left out (an ablation).
 
     >>> attention = GeometricAttention(width=256, heads=4)
     >>> output, weights = attention(states, key_padding_mask=padding, need_weights=True)
@@ -28,9 +28,10 @@ class GeometricAttention(nn.Module):
         dropout: float = 0.0,
         normalise: bool = False,
         directional: bool = True,
+        stretch: float = 0.0,
     ) -> None:
         super().__init__()
-        self.width, self.heads, self.normalise = width, heads, normalise
+        self.width, self.heads, self.normalise, self.stretch = width, heads, normalise, stretch
         part = head_width(width, heads)
         self.project = nn.Linear(width, 3 * width, bias=False)
         self.query_bias = nn.Parameter(torch.zeros(heads, 1, part))
@@ -57,12 +58,11 @@ class GeometricAttention(nn.Module):
         query = (query + self.query_bias) * self.content_scale
         key = self.key_dropout(key)
         side = self.side(states).to(query.dtype)
+        inputs, how = (query, key, value, side, key_padding_mask), (self.normalise, self.stretch)
         if need_weights:
-            output, weights, _ = geometric_attention(
-                query, key, value, side, key_padding_mask, normalise=self.normalise, return_weights=True
-            )
+            output, weights, _ = geometric_attention(*inputs, normalise=how[0], stretch=how[1], return_weights=True)
             return self.merge(merge_heads(output)), weights
-        output = geometric_attention(query, key, value, side, key_padding_mask, normalise=self.normalise)
+        output = geometric_attention(*inputs, normalise=how[0], stretch=how[1])
         return self.merge(merge_heads(output)), None
 
     def side(self, states: Float[Tensor, "batch column width"]) -> Float[Tensor, "batch head column 2"]:

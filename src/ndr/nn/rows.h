@@ -105,9 +105,7 @@ INLINE void rectify(float* values, const float* bias, long size, const Dropout& 
 
 // A sigmoid, stretched by `stretch` beyond 0 and 1 and cut off there when that is positive.
 INLINE vec<float> squash(vec<float> logit, float stretch) {
-    const vec<float> open = (1 + 2 * stretch) * sigmoid(logit) - stretch;
-    const vec<float> above = open < 0 ? vec<float>{} : open;
-    return above > 1 ? spread(1.0f) : above;
+    return cut((1 + 2 * stretch) * sigmoid(logit) - stretch);
 }
 INLINE float squash_slope(float open, float stretch) {
     const float plain = (open + stretch) / (1 + 2 * stretch);

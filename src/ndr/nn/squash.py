@@ -1,7 +1,8 @@
 """How a gate's logits become a number between closed (0) and open (1)."""
 
-import torch
 from torch import Tensor, nn
+
+from ndr.ops.reference import crisp
 
 
 class CrispSigmoid(nn.Module):
@@ -14,4 +15,4 @@ class CrispSigmoid(nn.Module):
         self.stretch = stretch
 
     def forward(self, logits: Tensor) -> Tensor:
-        return torch.clamp((1 + 2 * self.stretch) * logits.sigmoid() - self.stretch, 0.0, 1.0)
+        return crisp(logits.sigmoid(), self.stretch)

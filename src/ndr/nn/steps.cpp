@@ -17,7 +17,7 @@ struct Problem {
     // All scales, and the shifts of what is added to the query and the side, are folded in; so is the first norm.
     const float *project, *project_bias, *merge, *inner, *inner_bias, *update, *update_bias, *gate, *gate_bias, *scale,
         *shift;
-    float epsilon, candidate_epsilon, stretch, key_rate, rate, gate_rate;
+    float epsilon, candidate_epsilon, stretch, match_stretch, key_rate, rate, gate_rate;
     uint64_t seed;
     const float* states;
     float* output;
@@ -80,7 +80,7 @@ static Head<float> find(const Problem& p, const Kept& kept, long row, long colum
     const long part = p.width / p.heads, stride = kept.projects;
     const float* at = kept.projected + row * stride + head * part;
     return {columns, part, part, {at, stride}, {at + p.width, stride}, {at + 2 * p.width, stride},
-            kept.projected + row * stride + 3 * p.width + 2 * head, stride, open};
+            kept.projected + row * stride + 3 * p.width + 2 * head, stride, open, p.match_stretch};
 }
 
 // Every column of a sequence may be read; there is nothing beyond its ends.

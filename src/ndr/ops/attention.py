@@ -1,5 +1,6 @@
 """The one door to geometric attention: checks the arguments and picks an implementation."""
 
+import math
 import os
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -23,9 +24,15 @@ class Attended(NamedTuple):
 
 
 def plain(
-    query: Tensor, key: Tensor, value: Tensor, side: Tensor, key_padding_mask: Tensor | None, normalise: bool
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    side: Tensor,
+    key_padding_mask: Tensor | None,
+    normalise: bool,
+    stretch: float,
 ) -> Attended:
-    weights, left_over = geometric_weights(match_logits(query, key, side, key_padding_mask))
+    weights, left_over = geometric_weights(match_logits(query, key, side, key_padding_mask), stretch)
     if normalise:
         # The small constant is the paper's runs': a target without any match reads nothing.
         weights = weights / weights.sum(-1, keepdim=True).clamp_min(1e-12)
@@ -33,25 +40,37 @@ def plain(
 
 
 def reference(
-    query: Tensor, key: Tensor, value: Tensor, side: Tensor, key_padding_mask: Tensor | None, normalise: bool
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    side: Tensor,
+    key_padding_mask: Tensor | None,
+    normalise: bool,
+    stretch: float,
 ) -> Tensor:
-    return plain(query, key, value, side, key_padding_mask, normalise).output
+    return plain(query, key, value, side, key_padding_mask, normalise, stretch).output
 
 
 def by_triton(
-    query: Tensor, key: Tensor, value: Tensor, side: Tensor, key_padding_mask: Tensor | None, normalise: bool
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    side: Tensor,
+    key_padding_mask: Tensor | None,
+    normalise: bool,
+    stretch: float,
 ) -> Tensor:
     if normalise:
-        return reference(query, key, value, side, key_padding_mask, normalise)
+        return reference(query, key, value, side, key_padding_mask, normalise, stretch)
     # Triton comes with torch for GPUs and is no dependency.
     if not find_spec("triton"):
         raise RuntimeError("the triton implementation needs triton, which comes with torch for GPUs")
     from ndr.ops import triton_kernel
 
-    return triton_kernel.attention(query, key, value, side, key_padding_mask)
+    return triton_kernel.attention(query, key, value, side, key_padding_mask, stretch)
 
 
-IMPLEMENTATIONS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None, bool], Tensor]] = {
+IMPLEMENTATIONS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None, bool, float], Tensor]] = {
     "reference": reference,
     "fused": fused.fused,
     "triton": by_triton,
@@ -67,6 +86,7 @@ def geometric_attention(
     key_padding_mask: Tensor | None = None,
     *,
     normalise: bool = False,
+    stretch: float = 0.0,
     return_weights: Literal[False] = False,
     implementation: str = "auto",
 ) -> Tensor: ...
@@ -79,6 +99,7 @@ def geometric_attention(
     key_padding_mask: Tensor | None = None,
     *,
     normalise: bool = False,
+    stretch: float = 0.0,
     return_weights: Literal[True],
     implementation: str = "auto",
 ) -> Attended: ...
@@ -90,6 +111,7 @@ def geometric_attention(
     key_padding_mask: Bool[Tensor, "batch column"] | None = None,
     *,
     normalise: bool = False,
+    stretch: float = 0.0,
     return_weights: bool = False,
     implementation: str = "auto",
 ) -> Tensor | Attended:
@@ -100,10 +122,13 @@ def geometric_attention(
     order of distance, the right one first at equal distance; each takes its share of what the closer ones left.
     Any scale belongs into the query. `key_padding_mask` is True where a column is padding, as in torch.
 
-    With `normalise` the weights of each target are rescaled to sum to 1. With `return_weights` the weights and the
+    With `normalise` the weights of each target are rescaled to sum to 1. With a `stretch` the match probability is
+    stretched so far beyond 0 and 1 and cut off there: near-certain matches become exact. With `return_weights` the weights and the
     left-over mass (before any rescaling) come back too. `implementation` is "auto" or a key of `IMPLEMENTATIONS`.
     """
     check(query, key, value, side, key_padding_mask)
+    if not 0 <= stretch < math.inf:
+        raise ValueError(f"stretch must be 0 or a positive number, not {stretch}")
     if implementation == "auto":
         implementation = choose(query)
     elif implementation not in IMPLEMENTATIONS:
@@ -112,8 +137,8 @@ def geometric_attention(
             f'implementation must be "auto" or one of {sorted(IMPLEMENTATIONS)}, not "{implementation}"{hint}'
         )
     if return_weights:
-        return plain(query, key, value, side, key_padding_mask, normalise)
-    return IMPLEMENTATIONS[implementation](query, key, value, side, key_padding_mask, normalise)
+        return plain(query, key, value, side, key_padding_mask, normalise, stretch)
+    return IMPLEMENTATIONS[implementation](query, key, value, side, key_padding_mask, normalise, stretch)
 
 
 def choose(query: Tensor) -> str:

@@ -33,6 +33,7 @@ class Problem(ctypes.Structure):
         ("padding", ctypes.c_void_p),
         ("output", Strided),
         ("taken", ctypes.c_void_p),
+        ("stretch", ctypes.c_double),
     )
 
 
@@ -46,17 +47,23 @@ def available() -> bool:
 
 
 def fused(
-    query: Tensor, key: Tensor, value: Tensor, side: Tensor, key_padding_mask: Tensor | None, normalise: bool
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    side: Tensor,
+    key_padding_mask: Tensor | None,
+    normalise: bool,
+    stretch: float,
 ) -> Tensor:
     """As the reference, in native code; numbers of lower precision are computed in float32."""
     if query.device.type != "cpu" or not available():
         raise RuntimeError('the "fused" attention needs tensors on the CPU and the library that the install compiles')
     if query.numel() == 0 or value.numel() == 0:
         # Nothing to divide among threads.
-        return geometric_weights(match_logits(query, key, side, key_padding_mask))[0].to(value.dtype) @ value
+        return geometric_weights(match_logits(query, key, side, key_padding_mask), stretch)[0].to(value.dtype) @ value
     wide = accumulator(query.dtype)
     inputs = [tensor.to(wide) for tensor in (query, key, value, side)]
-    output: Tensor = Fused.apply(*inputs, key_padding_mask, normalise)  # type: ignore[no-untyped-call]
+    output: Tensor = Fused.apply(*inputs, key_padding_mask, normalise, stretch)  # type: ignore[no-untyped-call]
     return output.to(value.dtype)
 
 
@@ -70,13 +77,15 @@ class Fused(torch.autograd.Function):
         side: Tensor,
         key_padding_mask: Tensor | None,
         normalise: bool,
+        stretch: float,
     ) -> Tensor:
         query, key, value, side = dense(query), dense(key), dense(value), dense(side)
         padding = None if key_padding_mask is None else key_padding_mask.contiguous()
         output = by_column(value)
         taken = query.new_empty(query.shape[:3]) if normalise else None
-        problem = describe(query, key, value, side, padding, output, taken)
+        problem = describe(query, key, value, side, padding, output, taken, stretch)
         call("forward", query.dtype, problem)
+        ctx.stretch = stretch
         ctx.save_for_backward(query, key, value, side, padding, output, taken)
         return output
 
@@ -86,9 +95,9 @@ class Fused(torch.autograd.Function):
         query, key, value, side, padding, output, taken = ctx.saved_tensors
         output_grad = dense(output_grad)
         grads = tuple(by_column(tensor) for tensor in (query, key, value, side))
-        problem = describe(query, key, value, side, padding, output, taken)
+        problem = describe(query, key, value, side, padding, output, taken, ctx.stretch)
         call("backward", query.dtype, problem, Gradients(*map(strided, (output_grad, *grads))))
-        return *grads, None, None
+        return *grads, None, None, None
 
 
 def dense(tensor: Tensor) -> Tensor:
@@ -115,6 +124,7 @@ def describe(
     padding: Tensor | None,
     output: Tensor,
     taken: Tensor | None,
+    stretch: float,
 ) -> Problem:
     return Problem(
         *query.shape,
@@ -124,6 +134,7 @@ def describe(
         None if padding is None else padding.data_ptr(),
         strided(output),
         None if taken is None else taken.data_ptr(),
+        stretch,
     )
 
 

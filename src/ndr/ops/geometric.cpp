@@ -20,6 +20,7 @@ template <class T> struct Problem {
     const uint8_t* padding;  // [batch, column] or none
     Tensor<T> output;
     T* taken;  // [batch, head, column] with normalised weights, or none
+    double stretch;
 };
 
 template <class T> struct Gradients {
@@ -49,7 +50,8 @@ template <class T> Head<T> find(const Problem<T>& p, long batch, long head, cons
             {at(p.value, batch, head), p.value.column},
             at(p.side, batch, head),
             p.side.column,
-            open};
+            open,
+            static_cast<T>(p.stretch)};
 }
 
 // A part is a run of targets of one head: several only where there are fewer heads than threads.

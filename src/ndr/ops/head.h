@@ -14,6 +14,7 @@ template <class T> struct Head {
     const T* side;  // left, right
     long side_stride;
     const T* open;  // as in Tile
+    T stretch;      // as in Tile
 };
 
 template <class T> struct HeadGradient {
@@ -35,7 +36,7 @@ INLINE long tile_targets(long columns) {
 }
 
 template <class T> Tile<T> take(const Head<T>& head, long first) {
-    Tile<T> tile{first, head.columns, padded(head.columns), head.open, {}, {}, spread<T>(1), {}};
+    Tile<T> tile{first, head.columns, padded(head.columns), head.open, {}, {}, spread<T>(1), {}, head.stretch};
     for (long r = 0; r < LANES && first + r < head.columns; ++r) {
         const T* side = head.side + (first + r) * head.side_stride;
         tile.left[r] = side[0];

@@ -82,6 +82,11 @@ template <class V> INLINE V sigmoid(V x) {
     return x < 0 ? small * large : large;
 }
 
+template <class V> INLINE V cut(V x) {
+    const V above = x < 0 ? V{} : x;
+    return above > 1 ? V{} + 1 : above;
+}
+
 INLINE void transpose(vec<float> (&v)[8]) {
     typedef Vector<float>::mask pick;
     vec<float> a[8], b[8];

@@ -37,17 +37,29 @@ def match_logits(
 
 def geometric_weights(
     logits: Float[Tensor, "batch head target source"],
+    stretch: float = 0.0,
 ) -> tuple[Float[Tensor, "batch head target source"], Float[Tensor, "batch head target"]]:
     """Eq. 7, A_ij = P_ij · Π_{k closer than j} (1 − P_ik), and the mass Π_k (1 − P_ik) that no source took.
 
-    The product runs in order of distance, so nothing is ever subtracted and nothing cancels.
+    The product runs in order of distance, so nothing is ever subtracted and nothing cancels. With a `stretch`, P is
+    crisp: some sources match exactly, and many not at all.
     """
     order = distance_order(logits.shape[-1], logits.device).expand_as(logits)
     near_to_far = logits.gather(-1, order)
+    if stretch > 0:
+        match = crisp(near_to_far.sigmoid(), stretch)
+        missed = (1 - match).cumprod(-1)
+        weights = match * torch.cat([torch.ones_like(missed[..., :1]), missed[..., :-1]], -1)
+        return torch.zeros_like(weights).scatter(-1, order, weights), missed[..., -1]
     log_missed = logsigmoid(-near_to_far).cumsum(-1)
     log_missed_before = torch.cat([torch.zeros_like(log_missed[..., :1]), log_missed[..., :-1]], -1)
     weights = (logsigmoid(near_to_far) + log_missed_before).exp()
     return torch.zeros_like(weights).scatter(-1, order, weights), log_missed[..., -1].exp()
+
+
+def crisp(probability: Tensor, stretch: float) -> Tensor:
+    """Stretched beyond 0 and 1 and cut off there, so that what was nearly certain is exactly so."""
+    return torch.clamp((1 + 2 * stretch) * probability - stretch, 0.0, 1.0)
 
 
 def accumulator(dtype: torch.dtype) -> torch.dtype:

@@ -18,6 +18,8 @@ template <class T> struct Tile {
     vec<T> left, right;
     // With normalised weights: what a target's weights are multiplied by, and Σ_j g_j·A_j; otherwise 1 and 0.
     vec<T> scale, delta;
+    // How far P reaches beyond 0 and 1 before it is cut off there.
+    T stretch;
 
     INLINE long reach_right() const { return columns - 1 - first; }
     INLINE long reach_left() const { return first + LANES - 1 < columns ? first + LANES - 1 : columns - 1; }
@@ -53,7 +55,8 @@ template <bool RIGHT, class T> INLINE void write(const Tile<T>& tile, T* rows, l
     }
 }
 
-// Logits become P = σ(logit); `missed` becomes 1 − P without subtracting. One exponential per pair.
+// Logits become P = σ(logit), stretched and cut off if asked; `missed` becomes 1 − P, without subtracting if it is
+// not. One exponential per pair.
 template <bool RIGHT, class T>
 INLINE void match(const Tile<T>& tile, long distance, vec<T> (&logits)[8], vec<T> (&missed)[8]) {
     const vec<T> never = spread(-std::numeric_limits<T>::infinity());
@@ -66,6 +69,10 @@ INLINE void match(const Tile<T>& tile, long distance, vec<T> (&logits)[8], vec<T
         small *= large;
         logits[k] = logit < 0 ? small : large;
         missed[k] = logit < 0 ? large : small;
+        if (tile.stretch > 0) {
+            logits[k] = cut((1 + 2 * tile.stretch) * logits[k] - tile.stretch);
+            missed[k] = 1 - logits[k];
+        }
     }
 }
 
@@ -92,8 +99,16 @@ template <class T> INLINE void weigh(const Tile<T>& tile, T* rows) {
     for (long r = 0; r < LANES; ++r) rows[r * tile.stride + tile.first + r] = 0;
 }
 
+// dP/dlogit divided by P and by 1 − P.
+template <class V, class T> INLINE void slopes(V p, T stretch, V& own, V& others) {
+    const V slope = (p + stretch) * (1 + stretch - p) / (1 + 2 * stretch);
+    own = (p > 0 && p < 1) ? slope / p : V{};
+    others = (p > 0 && p < 1) ? slope / (1 - p) : V{};
+}
+
 // The gradient needs no division: with g the gradient of the weights A,
 //   dlogit_j = g_j·A_j·(1 − P_j) − P_j·Σ_{m farther than j} g_m·A_m.
+// Of a stretched P it needs two, and has none where P is cut off: see `slopes`.
 // `rows` holds logits and becomes the weights, `grads` holds g and becomes the gradient of the logits, and the tile's
 // `left` and `right` become their sums over either side.
 // The tile's `delta` is subtracted from g. `kept` has room for four vectors for every distance.
@@ -141,9 +156,13 @@ template <class T> INLINE void unweigh(Tile<T>& tile, T* rows, T* grads, T* kept
         for (int k = 7; k >= 0; --k) {
             const T* at = keep + k * 4 * LANES;
             vec<T> p = load(at), share = load(at + LANES), q = load(at + 2 * LANES), far_share = load(at + 3 * LANES);
-            far[k] = far_share * (1 - q) - q * farther;
+            vec<T> own = 1 - q, others = q;
+            if (tile.stretch > 0) slopes(q, tile.stretch, own, others);
+            far[k] = far_share * own - others * farther;
             farther += far_share;
-            near[k] = share * (1 - p) - p * farther;
+            own = 1 - p, others = p;
+            if (tile.stretch > 0) slopes(p, tile.stretch, own, others);
+            near[k] = share * own - others * farther;
             farther += share;
             left += far[k];
             right += near[k];

@@ -13,13 +13,16 @@ from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from ndr.data import Split, open_split
-from ndr.errors import Refusal, require
+from ndr.errors import Refusal, out_of_memory, require
 from ndr.models import NeuralDataRouter
 from ndr.models.network import Network, build
+from ndr.models.settings import Texts
 from ndr.tasks import Task
-from ndr.train.checkpoint import write_json
+from ndr.train.checkpoint import checksum, write_json, write_whole
 from ndr.train.evaluate import Score, evaluate
 from ndr.train.folder import Holding, RunFolder
+from ndr.train.memory import check_memory
+from ndr.train.open import load_whole
 from ndr.train.optimise import build_optimisers, optimiser_tensors, rate_at, restore_optimisers, set_rate
 from ndr.train.recipe import Recipe
 from ndr.train.report import Report
@@ -82,6 +85,7 @@ def run(
     splits = {
         name: open_split(task, name, seed=recipe.task.seed, folder=data) for name in ("train", "iid", "valid", "test")
     }
+    check_memory(recipe, int(splits["train"].lengths.min()), fabric.device)
     torch.manual_seed(torch_seed(seed, 0, 0))
     lab = Lab(recipe, folder, fabric, report, build(recipe.model), splits)
     progress = lab.restore()
@@ -129,8 +133,10 @@ class Lab:
         if isinstance(network, NeuralDataRouter):
             self.model.mark_forward_method("classify")
         self.depths = np.unique(splits["train"].depths)
+        self.best: dict[str, torch.Tensor] = {}
         memory = recipe.optimiser.averaging
         self.average = None if memory is None else averaged(network, memory)
+        self.stretched = [(part, part.stretch) for part in network.modules() if getattr(part, "stretch", 0)]
 
     @property
     def evaluated(self) -> Network:
@@ -147,6 +153,8 @@ class Lab:
         tokens, answers = batch.tokens.to(self.fabric.device), batch.answers.to(self.fabric.device)
         lengths = None if batch.lengths is None else batch.lengths.to(self.fabric.device)
         self.model.train()
+        if recipe.sharpening:
+            self.sharpen(recipe.sharpening.share(iteration / recipe.iterations))
         if isinstance(self.network, NeuralDataRouter):
             logits, remainder = self.model.classify(tokens, lengths, steps=steps)
         else:
@@ -175,9 +183,15 @@ class Lab:
         if self.recipe.curriculum and progress.solved > self.recipe.curriculum.solved:
             progress.level, progress.solved = progress.level + 1, 0.0
 
+    def sharpen(self, share: float) -> None:
+        """Take this share of the stretches that the settings ask for."""
+        for part, stretch in self.stretched:
+            part.stretch = share * stretch
+
     def look(self, progress: Progress) -> None:
         """Evaluate on iid and valid; keep the network if it is the best on valid so far, the latest on ties."""
         self.report.check_finite(progress.iteration)
+        self.sharpen(1.0)
         scores = {name: evaluate(self.evaluated, self.splits[name]) for name in ("iid", "valid")}
         valid = scores["valid"].accuracy
         perfect = min(score.accuracy for score in scores.values()) == 1.0
@@ -194,12 +208,16 @@ class Lab:
         return wanted is not None and progress.perfect_in_a_row >= wanted
 
     def keep(self) -> None:
-        if self.fabric.global_rank == 0:
-            save_network(self.evaluated, self.folder.best)
+        self.best = {name: value.detach().cpu().clone() for name, value in self.evaluated.state_dict().items()}
+        self.write_best()
+
+    def write_best(self) -> None:
+        if self.fabric.global_rank == 0 and self.best:
+            save_network(self.network.settings, self.best, self.folder.best)
 
     def kept(self) -> Network:
         self.fabric.barrier()
-        return type(self.network).from_pretrained(self.folder.best).to(self.fabric.device)
+        return load_whole(self.folder.best).to(self.fabric.device)
 
     def save(self, progress: Progress) -> None:
         self.report.check_finite(progress.iteration)
@@ -208,22 +226,35 @@ class Lab:
         tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
         if self.average is not None:
             tensors |= {f"average.{name}": value for name, value in self.average.state_dict().items()}
+        tensors |= {f"best.{name}": value for name, value in self.best.items()}
         tensors |= optimiser_tensors(self.optimisers)
-        self.folder.save(tensors, {"progress": asdict(progress)})
+        self.folder.save(tensors, {"progress": asdict(progress), "curve": self.report.curve})
 
     def restore(self) -> Progress:
         """Go on from the newest whole checkpoint, or from the beginning."""
         found = self.folder.restore()
         if found is None:
-            self.report.forget_after(0)
+            self.report.go_on_with([])
             return Progress()
         tensors, state = found
-        self.network.load_state_dict(part_of(tensors, "network."))
-        if self.average is not None:
-            self.average.load_state_dict(part_of(tensors, "average."))
-        restore_optimisers(self.optimisers, tensors)
-        progress = Progress(**state["progress"])
-        self.report.forget_after(progress.iteration)
+        try:
+            self.network.load_state_dict(part_of(tensors, "network."))
+            if self.average is not None:
+                self.average.load_state_dict(part_of(tensors, "average."))
+            restore_optimisers(self.optimisers, tensors)
+            progress = Progress(**state["progress"])
+            self.report.go_on_with(state.get("curve") or self.report.noted(progress.iteration))
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
+            raise (
+                error
+                if isinstance(error, Refusal) or out_of_memory(error)
+                else Refusal(
+                    f"the checkpoints in {self.folder.path} do not fit this run; remove them and it begins again"
+                )
+            ) from error
+        # The best network stands in the checkpoint too, so that no damage to its own folder loses it.
+        self.best = part_of(tensors, "best.")
+        self.write_best()
         return progress
 
     def finish(self, progress: Progress, seed: int) -> dict[str, Any]:
@@ -242,11 +273,11 @@ class Lab:
             "best_iteration": progress.best_iteration,
             "milestones": progress.milestones,
             **{which: {name: score.record() for name, score in each.items()} for which, each in scores.items()},
-            "curve": self.report.curve(),
+            "curve": self.report.curve,
         }
         if self.fabric.global_rank == 0:
             self.report.finish(result)
-            write_json(self.folder.result_file, result)
+            self.folder.finish(result)
         return result
 
 
@@ -268,16 +299,14 @@ def on_cpu(accelerator: str) -> bool:
     return accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())
 
 
-def save_network(network: Network, folder: Path) -> None:
-    """A folder that `from_pretrained` reads; its weights are replaced in one piece."""
+def save_network(settings: Texts, weights: dict[str, torch.Tensor], folder: Path) -> None:
+    """A folder that `from_pretrained` reads; its weights are replaced in one piece, under a checksum."""
     from safetensors.torch import save
 
-    from ndr.train.checkpoint import write_whole
-
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "config.json", {"settings": network.settings.model_dump(mode="json")})
-    weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
-    write_whole(folder / "model.safetensors", save(weights))
+    write_json(folder / "config.json", {"settings": settings.model_dump(mode="json")})
+    plain = {name: value.contiguous() for name, value in weights.items()}
+    write_whole(folder / "model.safetensors", save(plain, {"checksum": checksum(plain)}))
 
 
 def averaged(network: Network, memory: float) -> AveragedModel:

@@ -82,12 +82,36 @@ class TrainingSteps(Settings):
     low: int
     high: int
     per_depth: Annotated[float, Field(ge=0)] = 0.0
+    linger: Annotated[int, Field(ge=0)] = 0
+    """some batches go on for up to so many steps more, so that finished columns learn to stand still"""
+    lingering: Rate = 0.5
+    """the share of these batches"""
+    linger_from: Rate = 0.0
+    """the share of the iterations after which they begin"""
 
     @model_validator(mode="after")
     def _ordered(self) -> "TrainingSteps":
         if self.high < self.low or self.low + self.per_depth < 1:
             raise ValueError("steps need low <= high, and at least one step at depth 1")
         return self
+
+
+class Sharpening(Settings):
+    """Let gates and matches turn crisp on the way: their stretches grow evenly from a share of the settings' to all."""
+
+    least: Annotated[float, Field(ge=0, le=1)] = 0.0
+    begin: Rate = 0.3
+    """the share of the iterations after which they grow"""
+    end: Annotated[float, Field(gt=0, le=1)] = 0.8
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Sharpening":
+        if self.end <= self.begin:
+            raise ValueError("sharpening must end after it begins")
+        return self
+
+    def share(self, done: float) -> float:
+        return self.least + (1 - self.least) * min(max((done - self.begin) / (self.end - self.begin), 0.0), 1.0)
 
 
 class Recipe(Settings):
@@ -107,6 +131,8 @@ class Recipe(Settings):
     """with by-depth: let the depth grow as it is solved"""
     steps: TrainingSteps | None = None
     """draw the number of steps of each batch, instead of taking the model's own"""
+    sharpening: Sharpening | None = None
+    """crisp from the beginning when left out"""
     iterations: Size = 10_000
     evaluate_every: Size = 500
     stop_when_perfect: Size | None = None
@@ -183,6 +209,7 @@ def siblings(where: list[str]) -> set[str]:
         Optimiser,
         Curriculum,
         TrainingSteps,
+        Sharpening,
         RouterSettings,
         RecurrentSettings,
         DNCSettings,

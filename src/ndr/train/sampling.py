@@ -67,7 +67,10 @@ def steps_at(recipe: Recipe, seed: int, iteration: int, depth: int) -> int | Non
     """How many steps a batch of this depth takes; None leaves it to the model."""
     if recipe.steps is None:
         return None
-    drawn = np.random.default_rng([seed, iteration, 1]).integers(recipe.steps.low, recipe.steps.high + 1)
+    draw = np.random.default_rng([seed, iteration, 1])
+    drawn = draw.integers(recipe.steps.low, recipe.steps.high + 1)
+    if draw.random() < recipe.steps.lingering and iteration >= recipe.steps.linger_from * recipe.iterations:
+        drawn += draw.integers(1, recipe.steps.linger + 1)
     return max(1, int(drawn + recipe.steps.per_depth * depth))
 
 
