@@ -16,6 +16,13 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f' (did you mean "{matches[0]}"?)' if matches else ""
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, in the words of Python, torch or the system."""
+    said = str(error).lower()
+    phrases = ("out of memory", "can't allocate memory", "cannot allocate memory", "unable to allocate", "bad_alloc")
+    return isinstance(error, MemoryError) or any(phrase in said for phrase in phrases)
+
+
 def require(module: str, extra: str) -> ModuleType:
     """Import an optional dependency, or say which install brings it."""
     try:

@@ -87,7 +87,8 @@ def test_the_ponder_figure_beside_table_6(tmp_path: Path, data: Path, capsys: py
     run = RunFolder(tmp_path / f"{recipe.name}-seed0")
     run.path.mkdir()
     run.begin(recipe, 0)
-    save_network(build(recipe.model), run.best)
+    network = build(recipe.model)
+    save_network(network.settings, network.state_dict(), run.best)
     draw_ponder("paper", tmp_path, data)
     assert (run.path / "ponder.png").read_bytes().startswith(b"\x89PNG")
     assert "ponder.png" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from typing import Any
 
 from ndr.bench.measure import Measure
 from ndr.errors import Refusal, require
+from ndr.whole import write_whole
 
 PAGE = """# Performance
 
@@ -38,7 +39,8 @@ do in one call: the comments of `src/ndr/nn/steps.cpp`.
 
 def write_json(measures: Iterable[Measure], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([measure.as_json() for measure in measures], indent=1, ensure_ascii=False) + "\n")
+    content = json.dumps([measure.as_json() for measure in measures], indent=1, ensure_ascii=False) + "\n"
+    write_whole(path, content.encode())
 
 
 def read_json(path: Path) -> list[Measure]:
@@ -90,7 +92,8 @@ def growth(measures: Iterable[Measure]) -> str:
 def write_page(measures: list[Measure], page: Path, source: Path) -> None:
     plain = [measure for measure in measures if axis_of(measure) is None]
     machine = f"one {platform.machine()} machine"
-    page.write_text(PAGE.format(source=source, table=table(plain), growth=growth(measures), machine=machine))
+    text = PAGE.format(source=source, table=table(plain), growth=growth(measures), machine=machine)
+    write_whole(page, text.encode())
 
 
 def draw(measures: list[Measure], folder: Path) -> list[Path]:

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from ndr.data.split import Split
 from ndr.errors import Refusal, require
 from ndr.tasks.task import Progress
+from ndr.whole import fill_whole
 
 ROWS_AT_ONCE = 10_000
 Row = dict[str, str | int]
@@ -24,7 +24,7 @@ def export_split(split: Split, out: Path, progress: Progress | None = None) -> P
         raise Refusal(
             f'cannot write "{out.suffix}" files; use {", ".join(WRITERS)}, or no ending for a datasets folder'
         )
-    replace_whole(out, lambda unfinished: WRITERS[out.suffix](split, unfinished, progress))
+    fill_whole(out, lambda unfinished: WRITERS[out.suffix](split, unfinished, progress))
     return out
 
 
@@ -38,17 +38,6 @@ def rows(split: Split, progress: Progress | None) -> Iterator[list[Row]]:
         ]
         if progress:
             progress(stop - start)
-
-
-def replace_whole(out: Path, write: Callable[[Path], None]) -> None:
-    """Readers see the old file or the new one, never half of it."""
-    try:
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
-            unfinished = Path(folder) / out.name
-            write(unfinished)
-            unfinished.replace(out)
-    except OSError as error:
-        raise Refusal(f"cannot write {out}: {error.strerror}") from error
 
 
 def write_jsonl(split: Split, out: Path, progress: Progress | None) -> None:
@@ -89,9 +78,9 @@ def export_folder(split: Split, out: Path, progress: Progress | None = None) -> 
         raise Refusal(f"cannot write {out}: {error.strerror}") from error
     name = re.sub(r"\W+", "_", split.name)
     target = out / "data" / f"{name}.parquet"
-    replace_whole(target, lambda unfinished: write_parquet(split, unfinished, progress))
+    fill_whole(target, lambda unfinished: write_parquet(split, unfinished, progress))
     present = sorted(path.stem for path in (out / "data").glob("*.parquet"))
-    replace_whole(out / "README.md", lambda unfinished: describe_folder(split, present, unfinished))
+    fill_whole(out / "README.md", lambda unfinished: describe_folder(split, present, unfinished))
     return out
 
 

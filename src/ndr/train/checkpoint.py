@@ -1,9 +1,7 @@
 """Checkpoints: one safetensors file each, written whole or not at all, checked when read."""
 
-import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,27 +12,60 @@ from safetensors.torch import save
 from torch import Tensor
 
 from ndr.errors import Refusal
+from ndr.whole import write_whole
 
+__all__ = [
+    "checksum",
+    "load_checkpoint",
+    "read_json",
+    "read_sealed",
+    "save_checkpoint",
+    "seal",
+    "write_json",
+    "write_whole",
+]
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Put a file in its place in one piece: a reader, or a crash, sees the old file or the new one."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with unfinished.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
-        raise Refusal(
-            f"{path} could not be written ({error.strerror}); make room or mend the rights, then run the command again"
-        ) from error
+# Far more than any record of a run holds: what is longer is not read into memory.
+LONGEST_RECORD = 64 * 2**20
 
 
 def write_json(path: Path, data: Any) -> None:
     write_whole(path, (json.dumps(data, indent=2) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    try:
+        if path.stat().st_size > LONGEST_RECORD:
+            raise ValueError("it is far too long")
+        return json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise Refusal(f"{path} is missing: {path.parent} is not the folder of a run") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise Refusal(damaged(path, str(error))) from error
+
+
+def damaged(path: Path, why: str = "its checksum is another") -> str:
+    return f"{path} is damaged ({why}); remove {path} and run the training again, which writes it anew"
+
+
+def seal(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record with a checksum of itself."""
+    return {**record, "checksum": digest(record)}
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """A sealed record without its seal. Records of earlier versions have none."""
+    record = read_json(path)
+    if not isinstance(record, dict):
+        raise Refusal(damaged(path, "it holds no record"))
+    said = record.pop("checksum", None)
+    if said is not None and said != digest(record):
+        raise Refusal(damaged(path))
+    return record
+
+
+def digest(record: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
@@ -45,20 +76,26 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: Mapping[st
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """What was saved, or None when the file is missing or damaged."""
+    """What was saved, or None when the file is missing or damaged. One that cannot be read is neither."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except (SafetensorError, OSError, ValueError):
+    except (SafetensorError, FileNotFoundError, ValueError):
         return None
+    except OSError as error:
+        raise Refusal(f"{path} cannot be read ({error}); mend that and run the same command again") from error
     text = metadata.get("state", "")
     if metadata.get("checksum") != checksum(tensors, text):
         return None
-    return tensors, json.loads(text)
+    try:
+        state = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return (tensors, state) if isinstance(state, dict) else None
 
 
-def checksum(tensors: Mapping[str, Tensor], text: str) -> str:
+def checksum(tensors: Mapping[str, Tensor], text: str = "") -> str:
     digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()

@@ -1,10 +1,10 @@
 """A run's folder: what lies where, who holds it, and what it was made with."""
 
 import fcntl
-import json
 import os
 import platform
 import socket
+import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,8 +12,9 @@ from typing import Any, Self
 
 from ndr import __version__
 from ndr.errors import Refusal
-from ndr.train.checkpoint import load_checkpoint, save_checkpoint, write_json
+from ndr.train.checkpoint import load_checkpoint, read_json, read_sealed, save_checkpoint, seal, write_json
 from ndr.train.recipe import Recipe, validate
+from ndr.whole import sweep
 
 
 class RunFolder:
@@ -25,25 +26,29 @@ class RunFolder:
         self.metrics = path / "metrics.jsonl"
         self.curves = path / "curves.png"
         self.result_file = path / "result.json"
+        self.next = path / "next.safetensors"
         self.last = path / "last.safetensors"
         self.previous = path / "previous.safetensors"
 
     def begin(self, recipe: Recipe, seed: int) -> None:
         """Write down what is to be run, or check that the folder already holds this very run."""
+        for folder in (self.path, self.best):
+            sweep(folder)
         wanted = {"recipe": recipe.model_dump(mode="json"), "seed": seed}
         file = self.path / "recipe.json"
         if file.exists():
-            found = read_json(file)
+            found = read_sealed(file)
             if found != wanted:
                 raise Refusal(
-                    f"{self.path} holds another run ({difference(found, wanted)}); choose another --out or remove it"
+                    f"{self.path} holds another run ({difference(found, wanted)}); choose another --out, "
+                    f"or remove {file} if nothing but that file is damaged"
                 )
             return
         write_json(self.path / "versions.json", versions())
-        write_json(file, wanted)
+        write_json(file, seal(wanted))
 
     def recipe(self) -> tuple[Recipe, int]:
-        data = read_json(self.path / "recipe.json")
+        data = read_sealed(self.path / "recipe.json")
         try:
             return validate(data["recipe"]), int(data["seed"])
         except (KeyError, TypeError, ValueError) as error:
@@ -52,21 +57,40 @@ class RunFolder:
     def result(self) -> dict[str, Any] | None:
         if not self.result_file.exists():
             return None
-        found: dict[str, Any] = read_json(self.result_file)
-        return found
+        return read_sealed(self.result_file)
+
+    def finish(self, result: dict[str, Any]) -> None:
+        write_json(self.result_file, seal(result))
+
+    def mark(self) -> str | None:
+        """What tells this run's checkpoints from those of every other run; runs of earlier versions have none."""
+        found = read_json(self.path / "recipe.json").get("checksum")
+        return None if found is None else str(found)
 
     def save(self, tensors: dict[str, Any], state: dict[str, Any]) -> None:
-        """A new last checkpoint; the one before is kept, in case this one is damaged later."""
+        """A new last checkpoint; the one before is kept, in case this one is damaged later.
+
+        The new one is whole before an old one is moved, so a whole one is there at every moment.
+        """
+        save_checkpoint(self.next, tensors, {**state, "run": self.mark()})
         if self.last.exists():
             self.last.replace(self.previous)
-        save_checkpoint(self.last, tensors, state)
+        self.next.replace(self.last)
 
     def restore(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """The newest checkpoint that is whole."""
-        for path in (self.last, self.previous):
+        there = [path for path in (self.next, self.last, self.previous) if path.exists()]
+        mark = self.mark()
+        for path in there:
             found = load_checkpoint(path)
-            if found is not None:
-                return found
+            if found is None:
+                print(f"note: {path} is damaged; passed over for one before", file=sys.stderr)
+                continue
+            if mark is not None and found[1].get("run") not in (None, mark):
+                raise Refusal(f"{path} belongs to another run; move or remove {path} and run the same command again")
+            return found
+        if there:
+            print("note: no checkpoint is whole; the run begins again", file=sys.stderr)
         return None
 
     def differences(self) -> list[str]:
@@ -113,15 +137,6 @@ class Holding:
     def __exit__(self, *_: object) -> None:
         self.handle.truncate(0)
         self.handle.close()
-
-
-def read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except FileNotFoundError as error:
-        raise Refusal(f"{path} is missing: {path.parent} is not the folder of a run") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise Refusal(f"{path} is damaged: {error}") from error
 
 
 def versions() -> dict[str, str]:

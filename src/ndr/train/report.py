@@ -32,6 +32,7 @@ class Report:
         self.folder, self.recipe, self.watch = folder, recipe, watch
         self.speaks = loggers is not None
         self.losses: list[torch.Tensor] = []
+        self.curve: list[dict[str, Any]] = []
         self.sinks = [open_logger(name, folder, recipe) for name in loggers or ()]
         self.console = Console(stderr=True)
         self.bar = Progress(
@@ -83,6 +84,7 @@ class Report:
         row: dict[str, Any] = {"iteration": iteration, "seconds": round(seconds, 2), "loss": round(self.mean_loss(), 6)}
         row |= {name: score.accuracy for name, score in scores.items()}
         self.losses.clear()
+        self.curve.append(row)
         if not self.speaks:
             return
         append_line(self.folder, row)
@@ -98,27 +100,30 @@ class Report:
         if self.watch:
             self.watch(row)
 
-    def forget_after(self, iteration: int) -> None:
-        """Drop what a stopped run had noted after its last checkpoint: it will be noted again."""
-        kept = [row for row in self.curve() if row["iteration"] <= iteration]
-        if self.speaks and self.folder.metrics.exists():
-            write_whole(self.folder.metrics, "".join(json.dumps(row) + "\n" for row in kept).encode())
+    def go_on_with(self, curve: list[dict[str, Any]]) -> None:
+        """Take up the curve of a checkpoint. What was noted after it is dropped: it will be noted again."""
+        self.curve = list(curve)
+        if self.speaks and (curve or self.folder.metrics.exists()):
+            write_whole(self.folder.metrics, "".join(json.dumps(row) + "\n" for row in curve).encode())
 
-    def curve(self) -> list[dict[str, Any]]:
+    def noted(self, iteration: int) -> list[dict[str, Any]]:
+        """The curve up to an iteration from metrics.jsonl, for checkpoints of earlier versions, which hold none."""
+        if not self.folder.metrics.exists():
+            return []
         rows = []
-        if self.folder.metrics.exists():
-            for line in self.folder.metrics.read_text().splitlines():
-                try:
-                    rows.append(json.loads(line))
-                except ValueError:
-                    # Only the last line can be cut short, by a crash.
-                    break
+        for line in self.folder.metrics.read_text(errors="replace").splitlines():
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(row, dict) and isinstance(row.get("iteration"), int) and row["iteration"] <= iteration:
+                rows.append(row)
         return rows
 
     def finish(self, result: dict[str, Any]) -> None:
         from ndr.train.curves import draw_curves
 
-        draw_curves(self.curve(), self.folder.curves, title=f"{self.recipe.name}, seed {result['seed']}")
+        draw_curves(self.curve, self.folder.curves, title=f"{self.recipe.name}, seed {result['seed']}")
 
 
 def append_line(folder: RunFolder, row: dict[str, Any]) -> None:

@@ -91,7 +91,8 @@ def sampled_figure(
     from ndr.view.networks import open_router
     from ndr.view.ponder import plot_ponder_times, ponder_times
     from ndr.view.routing import draw_samples, plot_routing, read_routing
-    from ndr.view.saving import PICTURES, check_suffix, write_whole
+    from ndr.view.saving import PICTURES, check_suffix
+    from ndr.whole import write_whole
 
     network, task = open_router(run)
     if task is None:
@@ -106,7 +107,7 @@ def sampled_figure(
     report = read_routing(network, task, texts, steps=total_steps, seed=seed)
     if out.suffix.lower() == ".json":
         content = json.dumps(report.as_json(), indent=2) + "\n"
-        write_whole(out, lambda temporary: temporary.write_text(content))
+        write_whole(out, content.encode())
     else:
         plot_routing(report, out)
     return report.sentence()

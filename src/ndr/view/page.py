@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ndr.errors import Refusal
-from ndr.view.saving import check_suffix, write_whole
+from ndr.view.saving import check_suffix
+from ndr.whole import write_whole
 
 if TYPE_CHECKING:
     from ndr.view.studio import Studio
@@ -78,5 +79,5 @@ def export(studio: "Studio", out: str | Path, texts: Sequence[str], steps: int |
     if not texts:
         raise Refusal("give at least one text with --text: this network's task has no examples")
     page = inlined_page(record(studio, texts, steps))
-    write_whole(path, lambda temporary: temporary.write_text(page, "utf-8"))
+    write_whole(path, page.encode())
     return path

@@ -1,12 +1,12 @@
-"""Files that appear whole or not at all."""
+"""Pictures and films, by the ending of their name."""
 
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, Any
 
 from ndr.errors import Refusal, nearest
+from ndr.whole import fill_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,30 +33,6 @@ def check_suffix(out: str | Path, known: tuple[str, ...]) -> Path:
     return path
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file beside `path`, then put it there in one move."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-        os.close(handle)
-        temporary = Path(name)
-        try:
-            write(temporary)
-            # mkstemp keeps others from reading; a figure gets the rights that any new file has.
-            temporary.chmod(0o666 & ~current_umask())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise Refusal(f'cannot write "{path}": {error.strerror or error}') from error
-
-
-def current_umask() -> int:
-    # The only way to read it is to set it.
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
-
-
 def save_picture(figure: "Figure", path: Path) -> None:
     """Write a figure as PNG, SVG or PDF: text stays text, and the same figure gives the same bytes."""
     import matplotlib
@@ -68,7 +44,7 @@ def save_picture(figure: "Figure", path: Path) -> None:
         with matplotlib.rc_context(style):
             figure.savefig(temporary, dpi=DPI, metadata=TIMELESS[suffix], format=suffix[1:])
 
-    write_whole(path, write)
+    fill_whole(path, write)
 
 
 def save_film(figure: "Figure", path: Path, frames: int, draw: Callable[[int], None]) -> None:
@@ -84,9 +60,12 @@ def save_film(figure: "Figure", path: Path, frames: int, draw: Callable[[int], N
         raise Refusal("an MP4 needs the program ffmpeg, which is not installed; write a .gif instead")
 
     def write(temporary: Path) -> None:
-        with writer.saving(figure, str(temporary), 110):
-            for frame in range(frames):
-                draw(frame)
-                writer.grab_frame()
+        try:
+            with writer.saving(figure, str(temporary), 110):
+                for frame in range(frames):
+                    draw(frame)
+                    writer.grab_frame()
+        except CalledProcessError as error:
+            raise OSError(f"ffmpeg ended with {error.returncode}") from error
 
-    write_whole(path, write)
+    fill_whole(path, write)
