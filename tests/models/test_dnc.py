@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ndr.models import DNC, DNCSettings
-from ndr.models.dnc import Control, Memory, allocation, sharpen, step
+from ndr.models.dnc import Control, Memory, allocation, link, sharpen, step
 
 CELLS, READS, WORD = 5, 2, 3
 
@@ -123,6 +123,28 @@ def test_sharpening():
     peak = sharpen(torch.tensor([[[0.1, 0.3, 0.2]]]), torch.full((1, 1), 9.0))
     assert peak[0, 0].argmax() == 1
     assert peak[0, 0, 1] > 0.95
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_highest_power_of_the_smallest_shares(dtype):
+    """No power of a blank or tiny distribution leaves nothing to rescale, in values and in gradients."""
+    distribution = torch.tensor([[[0.0] * 5, [1e-9] * 5, [0.0, 1e-9, 1.0, 1e-9, 0.0]]], dtype=dtype).requires_grad_()
+    exponent = torch.full((1, 3), 21.0, dtype=dtype).requires_grad_()
+    found = sharpen(distribution, exponent)
+    wanted = torch.tensor([[[0.2] * 5, [0.2] * 5, [0.0, 0.0, 1.0, 0.0, 0.0]]], dtype=dtype)
+    torch.testing.assert_close(found, wanted)
+    found[..., 1].sum().backward()
+    assert distribution.grad.isfinite().all()
+    assert exponent.grad.isfinite().all()
+
+
+def test_links_are_never_negative():
+    """Writes that sum to a little more than 1, as rounded ones do, leave nothing of a link rather than less."""
+    memory, _ = draw()
+    write = torch.tensor([[0.5 + 1e-7, 0.5 + 1e-7, 0.0, 0.0, 0.0]], dtype=torch.float64)
+    blank = memory._replace(precedence=torch.zeros_like(memory.precedence))
+    assert link(blank, write).ge(0).all()
+    assert link(blank, write)[0, 0, 1] == 0
 
 
 def test_controls_stay_in_their_ranges():

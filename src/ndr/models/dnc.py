@@ -147,7 +147,7 @@ def step(memory: Memory, control: Control) -> Memory:
     erased = kept[..., None] * (1 - write[..., None] * control.erase[:, None])
     content = memory.content * erased + write[..., None] * control.write_value[:, None]
     links = link(memory, write)
-    precedence = (1 - write.sum(-1, keepdim=True)) * memory.precedence + write
+    precedence = share_left(write.sum(-1, keepdim=True)) * memory.precedence + write
     forward = sharpen(torch.einsum("bij,brj->bri", links, memory.read), control.sharpness[..., 0])
     backward = sharpen(torch.einsum("bij,bri->brj", links, memory.read), control.sharpness[..., 1])
     looked_up = address(content, control.read_keys, control.read_strengths)
@@ -179,8 +179,13 @@ def allocation(usage: Float[Tensor, "batch cell"]) -> Float[Tensor, "batch cell"
 def link(memory: Memory, write: Float[Tensor, "batch cell"]) -> Float[Tensor, "batch cell cell"]:
     """links[i, j]: cell i was written right after cell j."""
     to, source = write[:, :, None], write[:, None, :]
-    links = (1 - to - source) * memory.links + to * memory.precedence[:, None, :]
+    links = share_left(to + source) * memory.links + to * memory.precedence[:, None, :]
     return links * (1 - torch.eye(links.shape[-1], device=links.device, dtype=links.dtype))
+
+
+def share_left(written: Tensor) -> Tensor:
+    """What a write leaves of the past. All writes sum to 1 at most, but rounding may say a little more."""
+    return (1 - written).clamp_min(0)
 
 
 def sharpen(
@@ -188,5 +193,7 @@ def sharpen(
 ) -> Float[Tensor, "batch reads cell"]:
     """Raise to a power and rescale to sum to 1; a blank distribution (nothing linked yet) becomes a flat one."""
     scale = distribution.amax(-1, keepdim=True) + EPSILON
-    powered = (distribution / scale + EPSILON).pow(exponent[..., None])
+    shares = distribution / scale + EPSILON
+    # The largest share is 1 before it is raised: a high power would leave nothing of small ones to rescale.
+    powered = (shares / shares.detach().amax(-1, keepdim=True)).pow(exponent[..., None])
     return powered / powered.sum(-1, keepdim=True)
