@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from ndr import __version__
-from ndr.errors import Refusal, nearest
+from ndr.errors import Refusal, nearest, out_of_memory
 
 # name: (module, functions by subcommand or one function, what it does)
 COMMANDS: dict[str, tuple[str, str | tuple[str, ...], str]] = {
@@ -54,16 +54,38 @@ def main(arguments: list[str] | None = None) -> None:
         return
     try:
         run(words[0], words[1:])
+        # Here, because what fails to be printed when Python ends becomes a traceback.
+        sys.stdout.flush()
     except Refusal as refusal:
-        print(f"ndr: {refusal}", file=sys.stderr)
+        say(str(refusal))
         raise SystemExit(2) from None
     except BrokenPipeError:
         # The reader (head, less) has gone: nothing is left to say, and Python must not try again at exit.
         sys.stderr.close()
         raise SystemExit(1) from None
     except KeyboardInterrupt:
-        print("ndr: interrupted", file=sys.stderr)
+        say("interrupted")
         raise SystemExit(130) from None
+    except (OSError, MemoryError, RuntimeError, ImportError) as error:
+        if not (sentence := trouble(error)):
+            raise
+        say(sentence)
+        raise SystemExit(2) from None
+
+
+def say(sentence: str) -> None:
+    """On stderr, whatever it holds: half a surrogate pair can be typed but not be printed."""
+    print(f"ndr: {sentence}".encode(errors="backslashreplace").decode(), file=sys.stderr)
+
+
+def trouble(error: BaseException) -> str | None:
+    """What to do when the machine, not the program, is at fault; None for everything else."""
+    if out_of_memory(error):
+        return "there is not enough memory; use a smaller batch, model or text, or end other programs, and try again"
+    if isinstance(error, OSError):
+        place = f" ({error.filename})" if error.filename else ""
+        return f"{error.strerror or error}{place}; mend that and run the same command again"
+    return None
 
 
 def run(name: str, words: list[str]) -> None:

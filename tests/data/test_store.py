@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -135,7 +136,23 @@ def test_damage_is_noticed(data_folder: Path) -> None:
     with pytest.raises(Refusal, match="damaged"):
         open_split(get_task("arithmetic"), "test")
     tokens.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    assert not verify(open_split(get_task("arithmetic"), "test"))
+    with pytest.raises(Refusal, match=r"checksum is another.*delete"):
+        open_split(get_task("arithmetic"), "test")
+    tokens.write_bytes(whole)
+    (split.folder / "about.json").write_text("[]")
+    with pytest.raises(Refusal, match="damaged"):
+        open_split(get_task("arithmetic"), "test")
+    shutil.rmtree(split.folder)
+    assert verify(open_split(get_task("arithmetic"), "test"))
+
+
+def test_another_split_in_its_place_is_noticed() -> None:
+    one, other = (open_split(get_task("arithmetic"), "test", seed=seed) for seed in (0, 1))
+    assert one.folder is not None and other.folder is not None
+    shutil.rmtree(one.folder)
+    shutil.copytree(other.folder, one.folder)
+    with pytest.raises(Refusal, match="another split"):
+        open_split(get_task("arithmetic"), "test")
 
 
 def test_seeds_counts_and_settings_are_kept_apart() -> None:

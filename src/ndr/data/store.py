@@ -1,4 +1,4 @@
-"""Splits on disk: made once, whole or not at all, and opened without reading them."""
+"""Splits on disk: made once, whole or not at all, and opened as they were made or not at all."""
 
 import hashlib
 import inspect
@@ -19,6 +19,7 @@ from ndr.errors import Refusal
 from ndr.tasks import SplitSpec, Task
 from ndr.tasks.stream import key_of
 from ndr.tasks.task import Columns, Progress, shuffled
+from ndr.whole import sync
 
 # Raised whenever the same spec and seed give other bytes.
 FORMAT = 1
@@ -49,7 +50,7 @@ def open_split(
     place = Path(folder or data_folder()) / place_of(task, name, seed, about)
     if not (place / "about.json").is_file():
         make(task, name, spec, seed, about, place, progress)
-    return load(task, name, seed, place)
+    return load(task, name, seed, place, about)
 
 
 def described(task: Task, spec: SplitSpec, seed: int) -> dict[str, Any]:
@@ -112,7 +113,9 @@ def make(task: Task, name: str, spec: SplitSpec, seed: int, about: dict[str, Any
         place.parent.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
     except OSError as error:
-        raise Refusal(f"cannot write to {place.parent}: {error.strerror}; set NDR_DATA to another folder") from error
+        raise Refusal(
+            f"cannot write to {place.parent}: {error.strerror or error}; make room or set NDR_DATA to another folder"
+        ) from error
     try:
         for title, array in arrays.items():
             with (unfinished / f"{title}.npy").open("wb") as file:
@@ -124,31 +127,24 @@ def make(task: Task, name: str, spec: SplitSpec, seed: int, about: dict[str, Any
             file.flush()
             flush(file.fileno())
         unfinished.chmod(0o755)
-        sync_folder(unfinished)
+        sync(unfinished)
         try:
             unfinished.rename(place)
         except OSError:
             # Someone else made the same split meanwhile; theirs holds the same bytes.
             if not (place / "about.json").is_file():
                 raise
-        sync_folder(place.parent)
+        sync(place.parent)
     except OSError as error:
-        raise Refusal(f"cannot write {place}: {error.strerror}; set NDR_DATA to another folder") from error
+        raise Refusal(
+            f"cannot write {place}: {error.strerror or error}; make room or set NDR_DATA to another folder"
+        ) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def flush(descriptor: int) -> None:
     os.fsync(descriptor)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename or a new file in this folder outlast a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def checksum(arrays: dict[str, np.ndarray]) -> str:
@@ -161,20 +157,39 @@ def checksum(arrays: dict[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def load(task: Task, name: str, seed: int, place: Path) -> Split:
+def load(task: Task, name: str, seed: int, place: Path, about: dict[str, Any]) -> Split:
+    """Open a split and compare it, byte by byte, with what it was made from and as."""
     try:
-        about = json.loads((place / "about.json").read_text())
-        mapped = {title: np.asarray(np.load(place / f"{title}.npy", mmap_mode="r")) for title in ARRAYS}
-        whole = len(mapped["answers"]) == len(mapped["depths"]) == len(mapped["offsets"]) - 1 == about["count"]
-        whole = whole and int(mapped["offsets"][-1]) == len(mapped["tokens"])
-    except (OSError, ValueError, KeyError) as error:
-        raise Refusal(
-            f"the split in {place} is damaged ({error}); delete that folder and it will be made again"
-        ) from error
-    if not whole:
-        raise Refusal(f"the split in {place} is damaged; delete that folder and it will be made again")
-    flat, offsets, answers, depths = (mapped[title] for title in ARRAYS)
-    return Split(task, name, seed, about["checksum"], flat, offsets, answers, depths, place)
+        found = json.loads((place / "about.json").read_text())
+        expected = {**json.loads(json.dumps(about)), "count": found["count"], "checksum": found["checksum"]}
+        arrays = {title: open_array(place / f"{title}.npy") for title in ARRAYS}
+        if found != expected:
+            raise ValueError("it holds another split")
+        if not fits(task, arrays, found["count"]) or checksum(arrays) != found["checksum"]:
+            raise ValueError("its checksum is another")
+    except (OSError, ValueError, TypeError, KeyError, EOFError, RecursionError) as error:
+        raise Refusal(f"the split in {place} is damaged ({error}); delete {place} and it will be made again") from error
+    flat, offsets, answers, depths = (arrays[title] for title in ARRAYS)
+    return Split(task, name, seed, found["checksum"], flat, offsets, answers, depths, place)
+
+
+def open_array(path: Path) -> np.ndarray:
+    """A list of whole numbers, memory-mapped. Nothing is unpickled, and what the header claims must be there."""
+    array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    if array.ndim != 1 or array.dtype.kind not in "ui":
+        raise ValueError(f"{path.name} is no list of whole numbers")
+    return array
+
+
+def fits(task: Task, arrays: dict[str, np.ndarray], count: int) -> bool:
+    """Whether every number is one that the task knows, and every sample lies inside the tokens."""
+    tokens, offsets, answers, depths = (arrays[title] for title in ARRAYS)
+    whole = len(answers) == len(depths) == len(offsets) - 1 == count and count > 0
+    whole = whole and int(offsets[0]) == 0 and int(offsets[-1]) == len(tokens) and bool((np.diff(offsets) >= 0).all())
+    known = ((tokens, task.tokens), (answers, task.answers))
+    return whole and all(
+        0 <= int(numbers.min(initial=0)) <= int(numbers.max(initial=0)) < len(of) for numbers, of in known
+    )
 
 
 def verify(split: Split) -> bool:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,9 +16,12 @@ from ndr.models.settings import Settings
 from ndr.paper import TABLES, plan
 from ndr.paper.results import FAILURE
 from ndr.train.checkpoint import write_json
+from ndr.train.folder import RunFolder
 from ndr.train.recipe import Recipe, load_recipe, names, read_data
 
 Status = Literal["waiting", "finished", "failed"]
+# More than anybody waits for; a file cannot ask for so many that only listing them fills the memory.
+MOST_RUNS = 100_000
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Job:
 
     def status(self, out: Path) -> Status:
         """What the folder says: only finished runs have a result."""
-        if (out / self.name / "result.json").exists():
+        if RunFolder(out / self.name).result() is not None:
             return "finished"
         failed = self.problem is not None or (out / self.name / FAILURE).exists()
         return "failed" if failed else "waiting"
@@ -95,7 +99,7 @@ def jobs_of(what: str, scale: str, rows: tuple[str, ...], seeds: int | None, cha
         runs = plan((what,), scale, rows, seeds).runs
         return [make_job(run.recipe, run.seed, changes) for run in runs]
     if what in names():
-        return [make_job(what, seed, changes) for seed in range(1 if seeds is None else seeds)]
+        return [make_job(what, seed, changes) for seed in range(1 if seeds is None else min(seeds, MOST_RUNS))]
     path = Path(what)
     if not path.is_file():
         hint = nearest(what, [*TABLES, *names()])
@@ -109,15 +113,19 @@ def jobs_of_file(path: Path, seeds: int | None, changes: tuple[str, ...]) -> lis
     except ValidationError as error:
         first = error.errors()[0]
         raise Refusal(f"{path}: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from error
-    jobs = []
+    jobs: list[Job] = []
     for entry in file.runs:
         grid = {**file.grid, **entry.grid}
         fixed = {**file.set, **entry.set}
+        wanted = seeds if seeds is not None else file.seeds if entry.seeds is None else entry.seeds
+        count = (max(wanted, 0) if isinstance(wanted, int) else len(wanted)) * prod(map(len, grid.values()))
+        if len(jobs) + count > MOST_RUNS:
+            raise Refusal(f"{path} asks for more than {MOST_RUNS:,} runs; divide it into several files")
         for values in product(*grid.values()):
             varied = dict(zip(grid, values, strict=True))
             overrides = [f"{key}={json.dumps(value)}" for key, value in {**fixed, **varied}.items()]
             named = name_of(entry, varied)
-            for seed in numbers(seeds if seeds is not None else file.seeds if entry.seeds is None else entry.seeds):
+            for seed in numbers(wanted):
                 jobs.append(make_job(entry.recipe, seed, (*overrides, *changes), named))
     return jobs
 

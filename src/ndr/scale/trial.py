@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ndr.errors import Refusal
+from ndr.errors import Refusal, out_of_memory
 from ndr.scale.jobs import write_failure
 from ndr.train.folder import InUse
 
@@ -56,6 +56,6 @@ def reason_of(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, Refusal):
         return text
-    if isinstance(error, MemoryError) or "out of memory" in text.lower() or "can't allocate memory" in text.lower():
+    if out_of_memory(error):
         return f"out of memory: use a smaller batch or model ({text[:200] or type(error).__name__})"
     return f"{type(error).__name__}: {text[:300]}"

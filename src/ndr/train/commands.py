@@ -256,12 +256,15 @@ def predict(
 
     from ndr.tasks import get_task
     from ndr.train.open import open_network
-    from ndr.train.predict import predict_lines
+    from ndr.train.predict import lines_of, predict_lines
 
     if threads is not None:
         torch.set_num_threads(threads)
     opened = open_network(run, None if task is None else get_task(task))
-    lines = texts or (line.rstrip("\r\n") for line in sys.stdin)
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        # What is no UTF-8 is a malformed line like others.
+        sys.stdin.reconfigure(errors="replace")
+    lines = texts or lines_of(sys.stdin)
     # A person who types wants each answer at once; a file wants large batches.
     at_once = 1 if not texts and sys.stdin.isatty() else 4_096
     bad = 0

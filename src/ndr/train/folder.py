@@ -38,7 +38,7 @@ class RunFolder:
         file = self.path / "recipe.json"
         if file.exists():
             found = read_sealed(file)
-            if found != wanted:
+            if not same_run(found, wanted):
                 raise Refusal(
                     f"{self.path} holds another run ({difference(found, wanted)}); choose another --out, "
                     f"or remove {file} if nothing but that file is damaged"
@@ -102,6 +102,17 @@ class RunFolder:
             for name in ("ndr", "torch")
             if name in then and then[name] != now.get(name)
         ]
+
+
+def same_run(found: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Settings that did not exist when a run was begun are those that its recipe leaves out."""
+    if found == wanted:
+        return True
+    try:
+        then = validate(found["recipe"]).model_dump(mode="json")
+    except (KeyError, Refusal):
+        return False
+    return {**found, "recipe": then} == wanted
 
 
 class InUse(Refusal):

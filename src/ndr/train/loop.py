@@ -63,6 +63,8 @@ def train(
 
     `task` stands in for the recipe's own when it is not one of the package's. `watch` is told of each evaluation.
     """
+    if not 0 <= seed < 2**63:
+        raise Refusal(f"a seed lies between 0 and {2**63 - 1}, not {seed}")
     fabric = start_engine(recipe, devices, nodes, accelerator)
     if fabric.world_size > recipe.batch:
         raise Refusal(f"a batch of {recipe.batch} cannot be shared by {fabric.world_size} devices")

@@ -2,16 +2,27 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TextIO
 
 import numpy as np
 import torch
 
 from ndr.errors import Refusal
 from ndr.models.network import evaluating
+from ndr.tasks.malformed import MAX_CHARACTERS
 from ndr.train.evaluate import batches_of_one_length
 from ndr.train.open import Opened
 
 LINES = 4_096
+
+
+def lines_of(stream: TextIO) -> Iterator[str]:
+    """The lines of the input, each cut to what no task accepts: an endless line does not fill the memory."""
+    while line := stream.readline(MAX_CHARACTERS + 2):
+        text = line.rstrip("\r\n")
+        while line and not line.endswith("\n"):
+            line = stream.readline(MAX_CHARACTERS)
+        yield text
 
 
 def predict_lines(

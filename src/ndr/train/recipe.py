@@ -28,6 +28,7 @@ from ndr.models.settings import (
 from ndr.tasks import TASKS, Task, get_task
 
 SHIPPED = Path(__file__).parent / "recipes"
+LONGEST_FILE = 2**20
 KINDS = {
     kind.model_fields["kind"].default
     for kind in (
@@ -42,7 +43,7 @@ class TaskSettings(Settings):
 
     name: str
     variant: str = "clean"
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """of the data; the run has its own"""
 
 
@@ -79,10 +80,10 @@ class Curriculum(Settings):
 class TrainingSteps(Settings):
     """Draw the steps of each batch: from low to high, plus so many for each level of depth."""
 
-    low: int
-    high: int
-    per_depth: Annotated[float, Field(ge=0)] = 0.0
-    linger: Annotated[int, Field(ge=0)] = 0
+    low: Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
+    high: Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
+    per_depth: Annotated[float, Field(ge=0, le=1_000)] = 0.0
+    linger: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """some batches go on for up to so many steps more, so that finished columns learn to stand still"""
     lingering: Rate = 0.5
     """the share of these batches"""
@@ -117,7 +118,8 @@ class Sharpening(Settings):
 class Recipe(Settings):
     """One training run, but for its seed."""
 
-    name: str
+    name: Annotated[str, Field(max_length=200, pattern=r"^[^/\\\x00-\x1f.][^/\\\x00-\x1f]*$")]
+    """the folder of its runs bears it, so it is a name and no path"""
     task: TaskSettings
     model: ModelSettings
     optimiser: Optimiser = Optimiser()
@@ -239,6 +241,8 @@ def apply_override(data: dict[str, Any], override: str) -> None:
 
 def read_data(path: Path) -> dict[str, Any]:
     try:
+        if path.stat().st_size > LONGEST_FILE:
+            raise ValueError("it is far too long")
         text = path.read_text()
         data: Any = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
