@@ -156,6 +156,7 @@ def build_attention(settings: RouterSettings) -> nn.Module:
             dropout=attention.dropout,
             normalise=attention.normalise,
             directional=attention.directional,
+            bias=attention.bias,
             stretch=attention.stretch,
         )
     if isinstance(attention, Relative):

@@ -32,6 +32,8 @@ class Geometric(Settings):
     """rescale the weights of each target to sum to 1"""
     directional: bool = True
     """tell left from right (Eq. 9)"""
+    bias: float = 0.0
+    """γ at the start: below 0, columns begin by looking farther"""
     stretch: Stretch = 0.0
     """how far the match probability reaches beyond 0 and 1 before it is cut off there: exact matches"""
 

@@ -14,7 +14,9 @@ class GeometricAttention(nn.Module):
     """Self-attention to the closest match (Eqs. 6-10).
 
     `dropout` is applied to the keys, as in the paper's runs. `normalise` rescales the weights of each target to sum
-    to 1 (the paper's rows without a gate). With a `stretch` it reads crisply: near-certain matches are exact. Without `directional` the term D of Eqs. 9-10 is left out (an ablation).
+    to 1 (the paper's rows without a gate). Without `directional` the term D of Eqs. 9-10 is left out (an ablation).
+    With a `stretch` it reads crisply: near-certain matches are exact. `bias` is γ at the start: below 0, columns
+    begin by looking farther.
 
     >>> attention = GeometricAttention(width=256, heads=4)
     >>> output, weights = attention(states, key_padding_mask=padding, need_weights=True)
@@ -29,6 +31,7 @@ class GeometricAttention(nn.Module):
         normalise: bool = False,
         directional: bool = True,
         stretch: float = 0.0,
+        bias: float = 0.0,
     ) -> None:
         super().__init__()
         self.width, self.heads, self.normalise, self.stretch = width, heads, normalise, stretch
@@ -39,7 +42,7 @@ class GeometricAttention(nn.Module):
         # α, β and γ of Eq. 10: one scalar each for all heads.
         self.content_scale = nn.Parameter(torch.tensor(1 / math.sqrt(part)))
         self.direction_scale = nn.Parameter(torch.tensor(1.0)) if directional else None
-        self.bias = nn.Parameter(torch.tensor(0.0))
+        self.bias = nn.Parameter(torch.tensor(float(bias)))
         self.merge = nn.Linear(width, width, bias=False)
         self.key_dropout = nn.Dropout(dropout)
         # Xavier's bound with the width of one head as fan-out: larger than usual when there are many heads.

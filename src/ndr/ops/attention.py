@@ -123,8 +123,9 @@ def geometric_attention(
     Any scale belongs into the query. `key_padding_mask` is True where a column is padding, as in torch.
 
     With `normalise` the weights of each target are rescaled to sum to 1. With a `stretch` the match probability is
-    stretched so far beyond 0 and 1 and cut off there: near-certain matches become exact. With `return_weights` the weights and the
-    left-over mass (before any rescaling) come back too. `implementation` is "auto" or a key of `IMPLEMENTATIONS`.
+    stretched so far beyond 0 and 1 and cut off there: near-certain matches become exact. With `return_weights` the
+    weights and the left-over mass (before any rescaling) come back too.
+    `implementation` is "auto" or a key of `IMPLEMENTATIONS`.
     """
     check(query, key, value, side, key_padding_mask)
     if not 0 <= stretch < math.inf:

@@ -175,12 +175,12 @@ def kernel(
 
 
 def launch(
+    stretch: float,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     side: Tensor,
     padding: Tensor,
-    stretch: float,
     output: Tensor,
     *backward: Tensor,
 ) -> None:
@@ -207,7 +207,7 @@ class Attention(torch.autograd.Function):
         none = torch.zeros(batch, columns, dtype=torch.uint8, device=query.device)
         mask = none if padding is None else padding.to(torch.uint8)
         output = torch.empty_like(inputs[2], dtype=torch.float32)
-        launch(*inputs, mask, stretch, output)
+        launch(stretch, *inputs, mask, output)
         ctx.stretch = stretch
         ctx.save_for_backward(*inputs, mask, output)
         return output.to(value.dtype)
@@ -219,7 +219,7 @@ class Attention(torch.autograd.Function):
         output_grad = output_grad.contiguous()
         delta = (output_grad.float() * output).sum(-1)
         grads = [torch.zeros_like(tensor, dtype=torch.float32) for tensor in inputs]
-        launch(*inputs, mask, ctx.stretch, output, output_grad, delta, *grads)
+        launch(ctx.stretch, *inputs, mask, output, output_grad, delta, *grads)
         return *(grad.to(tensor.dtype) for grad, tensor in zip(grads, inputs, strict=True)), None, None
 
 

@@ -16,17 +16,18 @@ from ndr.data import Split, open_split
 from ndr.errors import Refusal, out_of_memory, require
 from ndr.models import NeuralDataRouter
 from ndr.models.network import Network, build
-from ndr.models.settings import Texts
+from ndr.models.settings import CopyGated, Texts
+from ndr.nn import CopyGate, CrispSigmoid, GeometricAttention
 from ndr.tasks import Task
-from ndr.train.checkpoint import checksum, write_json, write_whole
+from ndr.train.checkpoint import checksum, seal, write_json, write_whole
 from ndr.train.evaluate import Score, evaluate
 from ndr.train.folder import Holding, RunFolder
 from ndr.train.memory import check_memory
-from ndr.train.open import load_whole
+from ndr.train.open import load_best
 from ndr.train.optimise import build_optimisers, optimiser_tensors, rate_at, restore_optimisers, set_rate
 from ndr.train.recipe import Recipe
 from ndr.train.report import Report
-from ndr.train.sampling import schedule, steps_at, torch_seed
+from ndr.train.sampling import Pace, pace_at, schedule, size_of, torch_seed
 
 SAVE_SECONDS = 60.0
 
@@ -100,8 +101,10 @@ def run(
             torch.manual_seed(torch_seed(seed, progress.iteration, fabric.global_rank))
             indices = samples(progress.iteration, progress.level)
             depth = int(splits["train"].depths[indices].max())
-            loss, accuracy = lab.learn(indices, progress.iteration, steps_at(recipe, seed, progress.iteration, depth))
-            lab.grow(progress, depth, accuracy)
+            pace = pace_at(recipe, seed, progress.iteration, depth)
+            loss, accuracy = lab.learn(indices, progress.iteration, pace)
+            if pace.sleep is None:
+                lab.grow(progress, indices, accuracy)
             progress.iteration += 1
             progress.seconds += time.perf_counter() - began
             report.step(progress.iteration, loss)
@@ -134,11 +137,14 @@ class Lab:
         self.model, *self.optimisers = fabric.setup(compiled, *optimisers)
         if isinstance(network, NeuralDataRouter):
             self.model.mark_forward_method("classify")
-        self.depths = np.unique(splits["train"].depths)
+        self.sizes = size_of(recipe, np.asarray(splits["train"].depths), np.asarray(splits["train"].lengths))
+        self.ladder = np.unique(self.sizes)
         self.best: dict[str, torch.Tensor] = {}
         memory = recipe.optimiser.averaging
         self.average = None if memory is None else averaged(network, memory)
-        self.stretched = [(part, part.stretch) for part in network.modules() if getattr(part, "stretch", 0)]
+        self.stretched: list[tuple[Any, float]] = [
+            (part, part.stretch) for part in network.modules() if isinstance(part, GeometricAttention | CrispSigmoid)
+        ]
 
     @property
     def evaluated(self) -> Network:
@@ -147,7 +153,7 @@ class Lab:
         assert isinstance(network, Network)
         return network
 
-    def learn(self, indices: Any, iteration: int, steps: int | None) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def learn(self, indices: Any, iteration: int, pace: Pace) -> tuple[torch.Tensor, torch.Tensor | None]:
         """One iteration: forward, backward, clip, step. The loss and, if a curriculum asks for it, the accuracy."""
         recipe, rank, world = self.recipe, self.fabric.global_rank, self.fabric.world_size
         share = indices[rank::world]
@@ -158,7 +164,8 @@ class Lab:
         if recipe.sharpening:
             self.sharpen(recipe.sharpening.share(iteration / recipe.iterations))
         if isinstance(self.network, NeuralDataRouter):
-            logits, remainder = self.model.classify(tokens, lengths, steps=steps)
+            put_to_sleep(self.network, pace.sleep)
+            logits, remainder = self.model.classify(tokens, lengths, steps=pace.steps)
         else:
             logits, remainder = self.model(tokens, lengths), None
         loss = cross_entropy(logits.float(), answers)
@@ -177,9 +184,11 @@ class Lab:
             return loss.detach(), None
         return loss.detach(), self.fabric.all_reduce((logits.argmax(-1) == answers).float().mean())
 
-    def grow(self, progress: Progress, depth: int, accuracy: torch.Tensor | None) -> None:
-        """Let the next depth in once the newest is solved."""
-        if accuracy is None or progress.level >= len(self.depths) - 1 or depth != self.depths[progress.level]:
+    def grow(self, progress: Progress, indices: Any, accuracy: torch.Tensor | None) -> None:
+        """Let the next size in once the newest is solved."""
+        if accuracy is None or progress.level >= len(self.ladder) - 1:
+            return
+        if self.sizes[indices[0]] != self.ladder[progress.level]:
             return
         progress.solved += 0.05 * (float(accuracy) - progress.solved)
         if self.recipe.curriculum and progress.solved > self.recipe.curriculum.solved:
@@ -215,11 +224,11 @@ class Lab:
 
     def write_best(self) -> None:
         if self.fabric.global_rank == 0 and self.best:
-            save_network(self.network.settings, self.best, self.folder.best)
+            save_network(self.network.settings, self.best, self.folder.best, self.folder.mark())
 
     def kept(self) -> Network:
         self.fabric.barrier()
-        return load_whole(self.folder.best).to(self.fabric.device)
+        return load_best(self.folder).to(self.fabric.device)
 
     def save(self, progress: Progress) -> None:
         self.report.check_finite(progress.iteration)
@@ -283,6 +292,13 @@ class Lab:
         return result
 
 
+def put_to_sleep(network: NeuralDataRouter, chance: float | None) -> None:
+    """Let columns sleep through steps with this chance, or with that of the settings."""
+    update, settings = network.encoder.layer.update, network.settings.update
+    if isinstance(update, CopyGate) and isinstance(settings, CopyGated):
+        update.gate_dropout = settings.gate_dropout if chance is None else chance
+
+
 def start_engine(recipe: Recipe, devices: int, nodes: int, accelerator: str) -> Any:
     """Lightning Fabric: devices, precision and data-parallel training."""
     fabric = require("lightning_fabric", "train").Fabric(
@@ -301,14 +317,14 @@ def on_cpu(accelerator: str) -> bool:
     return accelerator == "cpu" or (accelerator == "auto" and not torch.accelerator.is_available())
 
 
-def save_network(settings: Texts, weights: dict[str, torch.Tensor], folder: Path) -> None:
-    """A folder that `from_pretrained` reads; its weights are replaced in one piece, under a checksum."""
+def save_network(settings: Texts, weights: dict[str, torch.Tensor], folder: Path, mark: str | None = None) -> None:
+    """A folder that `from_pretrained` reads; its files are replaced in one piece each, under a checksum."""
     from safetensors.torch import save
 
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "config.json", {"settings": settings.model_dump(mode="json")})
+    write_json(folder / "config.json", seal({"settings": settings.model_dump(mode="json")}))
     plain = {name: value.contiguous() for name, value in weights.items()}
-    write_whole(folder / "model.safetensors", save(plain, {"checksum": checksum(plain)}))
+    write_whole(folder / "model.safetensors", save(plain, {"checksum": checksum(plain), "run": mark or ""}))
 
 
 def averaged(network: Network, memory: float) -> AveragedModel:

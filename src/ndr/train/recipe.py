@@ -69,12 +69,26 @@ class Optimiser(Settings):
 
 
 class Curriculum(Settings):
-    """Begin with the smallest depth and let it grow: the next depth comes once the newest is solved."""
+    """Begin with the smallest problems and let them grow: the next size comes once the newest is solved."""
 
+    grows: Literal["depth", "length"] = "depth"
     solved: Annotated[float, Field(gt=0, le=1)] = 0.9
     """running accuracy on the newest depth, in training"""
     newest: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """share of batches with the newest depth, until the last one is reached"""
+    """share of batches with the newest size, until the last one is reached"""
+
+
+class Linger(Settings):
+    """Some batches take more steps than they need: finished columns learn to stand still, and waiting ones to wait."""
+
+    most: Size
+    """steps more"""
+    share: Annotated[float, Field(gt=0, le=1)] = 0.3
+    """of the batches"""
+    begin: Rate = 0.0
+    """the share of the iterations after which this begins"""
+    sleep: Rate | None = None
+    """in these batches a column sleeps through a step with this chance (gate dropout): none may rely on timing"""
 
 
 class TrainingSteps(Settings):
@@ -83,12 +97,7 @@ class TrainingSteps(Settings):
     low: Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
     high: Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
     per_depth: Annotated[float, Field(ge=0, le=1_000)] = 0.0
-    linger: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """some batches go on for up to so many steps more, so that finished columns learn to stand still"""
-    lingering: Rate = 0.5
-    """the share of these batches"""
-    linger_from: Rate = 0.0
-    """the share of the iterations after which they begin"""
+    linger: Linger | None = None
 
     @model_validator(mode="after")
     def _ordered(self) -> "TrainingSteps":
@@ -130,7 +139,7 @@ class Recipe(Settings):
     columns: Size | None = None
     """with by-depth: fill a batch up to so many columns; `batch` is then the most samples in one"""
     curriculum: Curriculum | None = None
-    """with by-depth: let the depth grow as it is solved"""
+    """with by-depth: let depth or length grow as it is solved"""
     steps: TrainingSteps | None = None
     """draw the number of steps of each batch, instead of taking the model's own"""
     sharpening: Sharpening | None = None
@@ -211,6 +220,7 @@ def siblings(where: list[str]) -> set[str]:
         Optimiser,
         Curriculum,
         TrainingSteps,
+        Linger,
         Sharpening,
         RouterSettings,
         RecurrentSettings,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,11 +33,12 @@ def any_level(sampler: Equal | LengthBucketed | Uniform, iteration: int, _: int)
 
 
 class ByDepth:
-    """A depth, then a length as common as it is at this depth, then samples of both: no padding, one cost."""
+    """A depth (or what else grows), then a length as common as it is there, then samples of both: no padding."""
 
     def __init__(self, recipe: Recipe, depths: np.ndarray, lengths: np.ndarray, seed: int) -> None:
         self.recipe, self.seed = recipe, seed
-        self.groups = [groups_by(lengths, np.flatnonzero(depths == depth)) for depth in np.unique(depths)]
+        sizes = size_of(recipe, depths, lengths)
+        self.groups = [groups_by(lengths, np.flatnonzero(sizes == size)) for size in np.unique(sizes)]
 
     def at(self, iteration: int, level: int) -> np.ndarray:
         draw = np.random.default_rng([self.seed, iteration])
@@ -50,7 +52,7 @@ class ByDepth:
         return chosen
 
     def place(self, draw: np.random.Generator, level: int) -> int:
-        """The newest depth of the curriculum, or one of those before; without one, or at its end, any."""
+        """The newest size of the curriculum, or one of those before; without one, or at its end, any."""
         curriculum, last = self.recipe.curriculum, len(self.groups) - 1
         if curriculum is None or level >= last:
             return int(draw.integers(last + 1))
@@ -59,19 +61,33 @@ class ByDepth:
         return int(draw.integers(level))
 
 
+def size_of(recipe: Recipe, depths: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """What grows in the recipe's curriculum: depth, unless it says length."""
+    return lengths if recipe.curriculum and recipe.curriculum.grows == "length" else depths
+
+
 def groups_by(lengths: np.ndarray, indices: np.ndarray) -> list[tuple[int, np.ndarray]]:
     return [(int(length), indices[lengths[indices] == length]) for length in np.unique(lengths[indices])]
 
 
-def steps_at(recipe: Recipe, seed: int, iteration: int, depth: int) -> int | None:
-    """How many steps a batch of this depth takes; None leaves it to the model."""
+class Pace(NamedTuple):
+    """How a batch goes through the network; None leaves it to the model."""
+
+    steps: int | None = None
+    sleep: float | None = None
+    """the chance that a column sleeps through a step"""
+
+
+def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int) -> Pace:
+    """The pace of a batch of this depth."""
     if recipe.steps is None:
-        return None
+        return Pace()
     draw = np.random.default_rng([seed, iteration, 1])
-    drawn = draw.integers(recipe.steps.low, recipe.steps.high + 1)
-    if draw.random() < recipe.steps.lingering and iteration >= recipe.steps.linger_from * recipe.iterations:
-        drawn += draw.integers(1, recipe.steps.linger + 1)
-    return max(1, int(drawn + recipe.steps.per_depth * depth))
+    steps = recipe.steps.per_depth * depth + draw.integers(recipe.steps.low, recipe.steps.high + 1)
+    linger = recipe.steps.linger
+    if linger is None or iteration < linger.begin * recipe.iterations or draw.random() >= linger.share:
+        return Pace(max(1, int(steps)))
+    return Pace(max(1, int(steps + draw.integers(1, linger.most + 1))), linger.sleep)
 
 
 def torch_seed(seed: int, iteration: int, rank: int) -> int:
