@@ -73,7 +73,17 @@ def test_the_remainder_is_the_mean_over_the_padded_batch():
     torch.testing.assert_close(remainder, encoded.remainder.sum() / (2 * 7))
     assert encoded.remainder[padding].eq(0).all()
     torch.testing.assert_close(network(TOKENS, LENGTHS), logits)
-    assert router().classify(TOKENS, LENGTHS)[1] is None
+
+
+def test_training_tells_what_gates_let_through(monkeypatch):
+    network = router(attention=Geometric(heads=3, dropout=0.0)).train()
+    _, effort = network.classify(TOKENS, LENGTHS, steps=3)
+    monkeypatch.setenv("NDR_PLAIN", "1")
+    _, plain = network.classify(TOKENS, LENGTHS, steps=3)
+    torch.testing.assert_close(effort, plain)
+    assert 0 < effort < 3
+    monkeypatch.delenv("NDR_PLAIN")
+    assert network.eval().classify(TOKENS, LENGTHS)[1] is None
 
 
 def test_answers_in_words_and_in_evaluation_mode():

@@ -69,10 +69,16 @@ def test_equals_the_layer(
     real = torch.ones(5, columns, 1) if padding is None else (~padding)[..., None].float()
     seed = torch.randn(5, columns, width) * real
     inputs = [states, *layer.parameters()]
-    expected = plain(layer, states, padding, 3)
-    expected_grads = torch.autograd.grad(expected, inputs, seed)
-    found = fused.run_steps(layer, states, padding, 3).states
-    found_grads = torch.autograd.grad(found, inputs, seed)
+    weight = torch.randn(5, columns) * real[..., 0]
+    expected, effort = states, torch.zeros(5, columns)
+    for _ in range(3):
+        expected, gate, _ = layer(expected, padding)
+        effort = effort + gate.mean(-1)
+    expected_grads = torch.autograd.grad((expected, effort), inputs, (seed, weight))
+    found, _, found_effort = fused.run_steps(layer, states, padding, 3)
+    assert found_effort is not None
+    found_grads = torch.autograd.grad((found, found_effort), inputs, (seed, weight))
+    torch.testing.assert_close(found_effort, effort * real[..., 0], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(found * real, expected * real, rtol=1e-4, atol=1e-5)
     for one, wanted in zip(found_grads, expected_grads, strict=True):
         torch.testing.assert_close(one, wanted, rtol=1e-3, atol=1e-4 * max(1.0, float(wanted.abs().max())))

@@ -22,6 +22,8 @@ class Encoded(NamedTuple):
     updates: Float[Tensor, "batch column"] | None
     steps: Int[Tensor, " batch"]
     """that each sequence went through"""
+    effort: Float[Tensor, "batch column"] | None = None
+    """in training with a copy gate: what a column's gates let through, summed over the steps"""
 
 
 class Encoder(nn.Module):
@@ -50,13 +52,15 @@ class Encoder(nn.Module):
         tolerance = STILL if until_still is True else float(until_still)
         if record is None and self.halting is None and fused.usable(self.layer, states, key_padding_mask):
             # The same steps in native code, which also leaves out steps that change nothing at all.
-            states, each = fused.run_steps(self.layer, states, key_padding_mask, steps, tolerance)
-            return Encoded(states, None, None, each)
+            states, each, effort = fused.run_steps(self.layer, states, key_padding_mask, steps, tolerance)
+            return Encoded(states, None, None, each, effort if self.training else None)
         halting = self.halting.start(states, key_padding_mask) if self.halting else None
-        taken = 0
+        taken, efforts = 0, []
         for step in range(steps):
             before = states
             states, gate, weights = self.layer(before, key_padding_mask, record is not None)
+            if self.training and gate is not None:
+                efforts.append(gate.mean(-1))
             halt = None
             if self.halting and halting:
                 halting, halt = self.halting(halting, before, states, last=step == steps - 1)
@@ -70,7 +74,10 @@ class Encoder(nn.Module):
         each = states.new_full(states.shape[:1], taken, dtype=torch.int32)
         if halting:
             return Encoded(halting.output, halting.remainder, halting.updates, each)
-        return Encoded(states, None, None, each)
+        effort = torch.stack(efforts).sum(0) if efforts else None
+        if effort is not None and key_padding_mask is not None:
+            effort = effort.masked_fill(key_padding_mask, 0.0)
+        return Encoded(states, None, None, each, effort)
 
     def nothing_runs(self, halting: tuple[Tensor, ...]) -> bool:
         """Steps after the last column has halted change nothing; a compiled graph runs them all the same."""

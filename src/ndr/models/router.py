@@ -66,11 +66,13 @@ class NeuralDataRouter(Network, coders=json_coders(RouterSettings)):
         *,
         steps: int | None = None,
     ) -> tuple[Float[Tensor, "batch class"], Float[Tensor, ""] | None]:
-        """The score of each answer and, with halting, the mean remainder that training keeps small."""
+        """The score of each answer, and what training can keep small: the mean remainder with halting, the mean effort
+        of a column with a copy gate.
+        """
         columns, padding = self.frame(tokens, lengths)
         encoded = self.encoder(self.embed(columns), padding, steps=self.steps_now(steps))
-        remainder = None if encoded.remainder is None else encoded.remainder.mean()
-        return self.score(self.read(encoded.states, lengths)), remainder
+        cost = encoded.effort if encoded.remainder is None else encoded.remainder
+        return self.score(self.read(encoded.states, lengths)), None if cost is None else cost.mean()
 
     def settle(
         self, tokens: Int[Tensor, "batch column"], lengths: Int[Tensor, " batch"] | None = None, *, bound: int

@@ -64,11 +64,12 @@ class Problem(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("states", "output", "saved")),
         ("tolerance", ctypes.c_float),
         ("taken", ctypes.c_void_p),
+        ("effort", ctypes.c_void_p),
     )
 
 
 class Gradient(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_void_p) for name in ("output", "states", "weights"))
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("output", "effort", "states", "weights"))
 
 
 def usable(layer: nn.Module, states: Tensor, key_padding_mask: Tensor | None) -> bool:
@@ -116,6 +117,7 @@ def pads_ends(key_padding_mask: Tensor, states: Tensor) -> bool:
 class Ran(NamedTuple):
     states: Float[Tensor, "batch column width"]
     steps: Int[Tensor, " batch"]
+    effort: Float[Tensor, "batch column"] | None
 
 
 def run_steps(
@@ -125,7 +127,7 @@ def run_steps(
     steps: int,
     tolerance: float | None = None,
 ) -> Ran:
-    """The states after all steps, and how many steps each sequence took.
+    """The states after all steps, the steps each sequence took, and in training what each column's gates let through.
 
     Where no gradient is wanted, a sequence is done once a step changes none of its columns by more than this share
     of its state (in root mean square); 0 asks that nothing changes at all.
@@ -142,12 +144,15 @@ def run_steps(
     setting = Setting(layer, offsets, steps)
     taken = torch.full((batch,), steps, dtype=torch.int32)
     if torch.is_grad_enabled() and (rows.requires_grad or any(weight.requires_grad for weight in weights)):
-        rows = AllSteps.apply(setting, rows, *weights)  # type: ignore[no-untyped-call]
+        rows, effort = AllSteps.apply(setting, rows, *weights)  # type: ignore[no-untyped-call]
     else:
+        effort = None
         rows = setting.infer(rows.contiguous(), weights, -1.0 if tolerance is None else tolerance, taken)
     if real is None:
-        return Ran(rows.view(batch, columns, width), taken)
-    return Ran(states.masked_scatter(real[..., None], rows), taken)
+        return Ran(rows.view(batch, columns, width), taken, None if effort is None else effort.view(batch, columns))
+    if effort is not None:
+        effort = effort.new_zeros(batch, columns).masked_scatter(real, effort)
+    return Ran(states.masked_scatter(real[..., None], rows), taken, effort)
 
 
 def fold(layer: Layer) -> Folded:
@@ -210,6 +215,7 @@ class Setting:
         saved: Tensor | None,
         tolerance: float = -1.0,
         taken: Tensor | None = None,
+        effort: Tensor | None = None,
     ) -> Problem:
         return Problem(
             len(self.offsets) - 1,
@@ -227,6 +233,7 @@ class Setting:
             None if saved is None else saved.data_ptr(),
             tolerance,
             None if taken is None else taken.data_ptr(),
+            None if effort is None else effort.data_ptr(),
         )
 
     def infer(self, rows: Tensor, weights: Folded, tolerance: float, taken: Tensor) -> Tensor:
@@ -237,25 +244,26 @@ class Setting:
 
 class AllSteps(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, setting: Setting, rows: Tensor, *weights: Tensor) -> Tensor:
+    def forward(ctx: Any, setting: Setting, rows: Tensor, *weights: Tensor) -> tuple[Tensor, Tensor]:
         rows, output = rows.contiguous(), torch.empty_like(rows)
         per_row = size("saved_per_row", setting.problem(rows, output, weights, None))
         saved = POOL.take(per_row * setting.steps * len(rows))
-        call("forward", setting.problem(rows, output, weights, saved))
+        effort = rows.new_zeros(len(rows))
+        call("forward", setting.problem(rows, output, weights, saved, effort=effort))
         ctx.setting = setting
         ctx.save_for_backward(saved, *weights)
-        return output
+        return output, effort
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator,unused-ignore]
-    def backward(ctx: Any, output_grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, output_grad: Tensor, effort_grad: Tensor) -> tuple[Tensor | None, ...]:
         setting: Setting = ctx.setting
         saved, *weights = ctx.saved_tensors
-        output_grad = output_grad.contiguous()
+        output_grad, effort_grad = output_grad.contiguous(), effort_grad.contiguous()
         states_grad = torch.empty_like(output_grad)
         problem = setting.problem(output_grad, states_grad, tuple(weights), saved)
         sums = output_grad.new_zeros(setting.threads, size("sums_size", problem))
-        gradient = Gradient(output_grad.data_ptr(), states_grad.data_ptr(), sums.data_ptr())
+        gradient = Gradient(output_grad.data_ptr(), effort_grad.data_ptr(), states_grad.data_ptr(), sums.data_ptr())
         call("backward", problem, gradient)
         parts = torch.split(sums.sum(0), [weight.numel() for weight in weights])
         grads = (part.view_as(weight) for part, weight in zip(parts, weights, strict=True))

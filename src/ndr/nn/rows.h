@@ -114,22 +114,27 @@ INLINE float squash_slope(float open, float stretch) {
 }
 
 // Eqs. 3 and 4: logits become gates, states are replaced as far as these are open. `shut` closes the whole column.
-// Gives back Σ change² − tolerance² · Σ state² of the row: not positive when the column is still.
+// Gives back Σ change² − tolerance² · Σ state² of the row: not positive when the column is still. What the gates let
+// through, as a share of the row, is added to `effort`.
 INLINE float mix(float* gate, const float* gate_bias, float stretch, bool shut, const float* normalised,
                  const float* scale, const float* shift, const float* states, float* next, long size,
-                 float tolerance) {
-    vec<float> moved{};
+                 float tolerance, float* effort) {
+    vec<float> moved{}, worked{};
     for (long j = 0; j < size; j += LANES) {
         const long count = size - j;
         const vec<float> open = squash(load(gate + j, count) + load(gate_bias + j, count), stretch);
         store(gate + j, open, count);
-        const vec<float> used = shut ? vec<float>{} : open, state = load(states + j, count);
+        vec<float> used = shut ? vec<float>{} : open;
+        for (long k = count; k < LANES; ++k) used[k] = 0;
+        const vec<float> state = load(states + j, count);
         const vec<float> update = load(normalised + j, count) * load(scale + j, count) + load(shift + j, count);
         const vec<float> mixed = used * update + (1 - used) * state;
         store(next + j, mixed, count);
+        worked += used;
         moved += (mixed - state) * (mixed - state) - tolerance * tolerance * mixed * mixed;
     }
-    float sum = 0;
-    for (long k = 0; k < LANES; ++k) sum += moved[k];
+    float sum = 0, work = 0;
+    for (long k = 0; k < LANES; ++k) sum += moved[k], work += worked[k];
+    if (effort) *effort += work / size;
     return sum;
 }

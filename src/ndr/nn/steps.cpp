@@ -25,10 +25,12 @@ struct Problem {
     float tolerance;   // without `saved`: a sequence is done when a step changes no column by more than this share of
                        // its state; negative: never
     int32_t* taken;    // steps that each sequence took, or none
+    float* effort;     // with `saved`: for each row, what its gates let through, summed over the steps
 };
 
 struct Gradient {
     const float* output;
+    const float* effort;
     float* states;
     float* weights;  // one set for each thread, all zero
 };
@@ -158,7 +160,8 @@ KERNEL static void step_forward(const Problem& p, const Kept& kept, const Block&
         kept.inverse_candidate[r] = normalise(candidate, width, p.candidate_epsilon);
         const bool shut = !keeps(chances.gate, row_key(chances.gate, step, block.first_row + r), 0);
         const float moved = mix(kept.openness + r * width, p.gate_bias, p.stretch, shut, candidate, p.scale, p.shift,
-                                  kept.states + r * width, next + r * width, width, p.tolerance);
+                                  kept.states + r * width, next + r * width, width, p.tolerance,
+                                  p.effort ? p.effort + block.first_row + r : nullptr);
         if (moving) moving[r] = moved;
     }
 }
@@ -189,7 +192,7 @@ struct Sums {
 };
 
 KERNEL static void step_backward(const Problem& p, const Kept& kept, const Block& block, long step, float* states_grad,
-                                 const Sums& sums, float* scratch) {
+                                 const float* effort_grad, const Sums& sums, float* scratch) {
     const long width = p.width, rows = block.rows, hidden = p.hidden, wide = kept.inner_width;
     const Chances chances(p);
     float* candidate_grad = scratch;
@@ -203,13 +206,14 @@ KERNEL static void step_backward(const Problem& p, const Kept& kept, const Block
         const float* open = kept.openness + r * width;
         float *grad = states_grad + r * width, *for_candidate = candidate_grad + r * width;
         float* for_gate = gate_grad + r * width;
+        const float for_effort = effort_grad[block.first_row + r] / width;
         const float kept_open = keeps(chances.gate, row_key(chances.gate, step, block.first_row + r), 0) ? 1 : 0;
 #pragma omp simd
         for (long j = 0; j < width; ++j) {
             const float gate = kept_open * open[j];
             const float update = candidate[j] * p.scale[j] + p.shift[j];
             const float for_update = grad[j] * gate;
-            for_gate[j] = kept_open * grad[j] * (update - states[j]) * squash_slope(open[j], p.stretch);
+            for_gate[j] = kept_open * (grad[j] * (update - states[j]) + for_effort) * squash_slope(open[j], p.stretch);
             sums.gate_bias[j] += for_gate[j];
             sums.scale[j] += for_update * candidate[j];
             sums.shift[j] += for_update;
@@ -352,7 +356,7 @@ void backward(const Problem* problem, const Gradient* gradient) {
             std::memcpy(grad, gradient->output + block.first_row * p.width, block.rows * p.width * sizeof(float));
             float* scratch = room(buffer, block.rows * backward_room(p));
             for (long step = p.steps - 1; step >= 0; --step)
-                step_backward(p, Kept(p, slab + step * size, block.rows), block, step, grad, sums, scratch);
+                step_backward(p, Kept(p, slab + step * size, block.rows), block, step, grad, gradient->effort, sums, scratch);
         });
     }
 }

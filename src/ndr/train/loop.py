@@ -140,6 +140,8 @@ class Lab:
         self.sizes = size_of(recipe, np.asarray(splits["train"].depths), np.asarray(splits["train"].lengths))
         self.ladder = np.unique(self.sizes)
         self.best: dict[str, torch.Tensor] = {}
+        halts = isinstance(network, NeuralDataRouter) and network.settings.halting is not None
+        self.cost_weight = recipe.ponder if halts else recipe.thrift
         memory = recipe.optimiser.averaging
         self.average = None if memory is None else averaged(network, memory)
         self.stretched: list[tuple[Any, float]] = [
@@ -165,11 +167,11 @@ class Lab:
             self.sharpen(recipe.sharpening.share(iteration / recipe.iterations))
         if isinstance(self.network, NeuralDataRouter):
             put_to_sleep(self.network, pace.sleep)
-            logits, remainder = self.model.classify(tokens, lengths, steps=pace.steps)
+            logits, cost = self.model.classify(tokens, lengths, steps=pace.steps)
         else:
-            logits, remainder = self.model(tokens, lengths), None
+            logits, cost = self.model(tokens, lengths), None
         loss = cross_entropy(logits.float(), answers)
-        total = loss if remainder is None else loss + recipe.ponder * remainder
+        total = loss if cost is None or not self.cost_weight else loss + self.cost_weight * cost
         # Gradients are averaged over the processes; shares may differ in size by one.
         self.fabric.backward(total if world == 1 else total * (len(share) * world / len(indices)))
         set_rate(self.optimisers, rate_at(iteration, recipe.iterations, recipe.optimiser))

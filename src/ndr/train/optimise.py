@@ -42,7 +42,8 @@ def rate_at(iteration: int, iterations: int, settings: Optimiser) -> float:
     """The learning rate of an iteration: warm-up, then constant, or falling to nothing at the end of the run."""
     if iteration < settings.warm_up:
         return settings.learning_rate * (iteration + 1) / settings.warm_up
-    done = (iteration - settings.warm_up) / max(iterations - settings.warm_up, 1)
+    held = max(settings.warm_up, settings.hold * iterations)
+    done = max(0.0, (iteration - held) / max(iterations - held, 1))
     factor = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[settings.decay]
     return settings.learning_rate * factor
 

@@ -60,6 +60,8 @@ class Optimiser(Settings):
     """iterations until the learning rate is reached"""
     decay: Literal["constant", "linear", "cosine"] = "constant"
     """how it falls from there to the end of the run"""
+    hold: Rate = 0.0
+    """the share of the iterations before it begins to fall"""
     betas: tuple[Rate, Rate] = (0.9, 0.999)
     """memory of the gradient's mean and of its square"""
     scalar_rate: Annotated[float, Field(gt=0)] = 1.0
@@ -152,6 +154,8 @@ class Recipe(Settings):
     """iterations at which the best network so far is also tested, for tables that report it"""
     ponder: Annotated[float, Field(ge=0)] = 0.03
     """weight of the mean remainder, for models with halting"""
+    thrift: Annotated[float, Field(ge=0, le=1_000)] = 0.0
+    """weight of what gates let through in the loss: above 0, columns learn to leave off working"""
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     compile: bool = False
 
