@@ -1,3 +1,4 @@
+import asyncio
 import threading
 import time
 
@@ -8,7 +9,8 @@ from small_networks import LISTOPS, Explorer, make_router
 
 from ndr.models import CopyGated, Geometric
 from ndr.tasks import get_task
-from ndr.view.contract import MAX_BODY
+from ndr.view.contract import MAX_BODY, Busy
+from ndr.view.line import Line
 from ndr.view.packing import restore
 from ndr.view.server import make_app
 from ndr.view.studio import Exhibit, Studio, open_exhibits
@@ -143,45 +145,74 @@ def test_foreign_host_names_are_refused(client, host, status):
     assert client.get("/api/models", headers={"host": host}).status_code == status
 
 
-def test_other_sites_may_not_ask(client):
-    said = client.get("/api/models", headers={"sec-fetch-site": "cross-site"})
-    assert said.status_code == 403 and said.json()["reason"]
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:9"},
+    ],
+)
+def test_other_sites_may_not_ask(client, headers):
+    for said in (client.get("/api/models", headers=headers), client.post("/api/parse", json={}, headers=headers)):
+        assert said.status_code == 403 and said.json()["reason"]
+
+
+def test_the_page_itself_may_ask(client):
+    own = {"origin": "http://127.0.0.1:8400", "sec-fetch-site": "same-origin"}
+    assert client.post("/api/parse", json={"model": 0, "text": "101 d"}, headers=own).status_code == 200
 
 
 def test_only_so_many_traces_run_at_once(router):
-    class Slow(Studio):
-        most = now = 0
-
-    studio = Slow([Exhibit("one", router, get_task("ctl-forward"))], at_once=2, patience=5)
-    real = router.trace
-    lock = threading.Lock()
+    real, lock, now, most = router.trace, threading.Lock(), 0, 0
 
     def slowly(text, *, steps=None):
+        nonlocal now, most
         with lock:
-            studio.now += 1
-            studio.most = max(studio.most, studio.now)
+            now += 1
+            most = max(most, now)
         time.sleep(0.3)
         with lock:
-            studio.now -= 1
+            now -= 1
         return real(text, steps=steps)
 
+    studio = Studio([Exhibit("one", router, get_task("ctl-forward"))])
     router.__dict__["trace"] = slowly
     try:
-        client = TestClient(make_app(studio), base_url="http://localhost")
-        codes = []
+        with TestClient(make_app(studio, line=Line(2, 2)), base_url="http://localhost") as client:
+            codes = []
 
-        def one():
-            codes.append(ask(client, "trace", model=0, text="101 d").status_code)
+            def one():
+                codes.append(ask(client, "trace", model=0, text="101 d").status_code)
 
-        threads = [threading.Thread(target=one) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+            threads = [threading.Thread(target=one) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert most <= 2 and codes.count(200) >= 2 and set(codes) <= {200, 503} and 503 in codes
+            assert ask(client, "trace", model=0, text="101 d").status_code == 200
     finally:
         del router.__dict__["trace"]
-    assert studio.most <= 2 and codes.count(200) >= 2 and set(codes) <= {200, 503} and 503 in codes
-    assert ask(client, "trace", model=0, text="101 d").status_code == 200
+
+
+def test_who_waits_too_long_or_at_the_end_is_sent_away():
+    async def story():
+        line = Line(at_once=1, waiting=3, patience=0.2)
+        running = asyncio.create_task(line.serve(lambda: time.sleep(0.5) or "done"))
+        await asyncio.sleep(0.05)
+        with pytest.raises(Busy):
+            await line.serve(lambda: "never")
+        waiting = asyncio.create_task(line.serve(lambda: "never"))
+        await asyncio.sleep(0.05)
+        line.close()
+        with pytest.raises(Busy):
+            await waiting
+        assert await running == "done" and line.taken == 0
+
+    asyncio.run(story())
 
 
 def test_a_network_of_the_papers_size_answers_in_time_and_size():

@@ -16,6 +16,7 @@ from ndr.whole import write_whole
 
 __all__ = [
     "checksum",
+    "is_intact",
     "load_checkpoint",
     "read_json",
     "read_sealed",
@@ -54,14 +55,19 @@ def seal(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
-    """A sealed record without its seal. Records of earlier versions have none."""
+    """A sealed record without its seal."""
     record = read_json(path)
     if not isinstance(record, dict):
         raise Refusal(damaged(path, "it holds no record"))
-    said = record.pop("checksum", None)
-    if said is not None and said != digest(record):
+    if not is_intact(record):
         raise Refusal(damaged(path))
-    return record
+    return {key: value for key, value in record.items() if key != "checksum"}
+
+
+def is_intact(record: Mapping[str, Any]) -> bool:
+    """Whether a record is as it was sealed; those of earlier versions bear no seal."""
+    content = {key: value for key, value in record.items() if key != "checksum"}
+    return bool(record.get("checksum", digest(content)) == digest(content))
 
 
 def digest(record: Mapping[str, Any]) -> str:

@@ -57,7 +57,14 @@ class RunFolder:
     def result(self) -> dict[str, Any] | None:
         if not self.result_file.exists():
             return None
-        return read_sealed(self.result_file)
+        found = read_sealed(self.result_file)
+        recipe = self.path / "recipe.json"
+        begun = read_sealed(recipe) if recipe.exists() else found
+        if any(begun.get(key, found.get(key)) != found.get(key) for key in ("recipe", "seed")):
+            raise Refusal(
+                f"{self.result_file} belongs to another run; remove {self.result_file} and run the training again"
+            )
+        return found
 
     def finish(self, result: dict[str, Any]) -> None:
         write_json(self.result_file, seal(result))

@@ -8,7 +8,7 @@ from safetensors import safe_open
 from ndr.errors import Refusal
 from ndr.models.network import Network, find, load
 from ndr.tasks import Task
-from ndr.train.checkpoint import LONGEST_RECORD, checksum
+from ndr.train.checkpoint import LONGEST_RECORD, checksum, is_intact, read_json
 from ndr.train.folder import RunFolder
 from ndr.train.memory import physical_memory
 from ndr.train.recipe import shipped_task
@@ -34,36 +34,44 @@ def open_network(run_or_name: str | Path, task: Task | None = None) -> Opened:
         if not run.best.is_dir():
             raise Refusal(f"{folder} has no network yet: it was stopped before its first evaluation; train it further")
         differences = tuple(run.differences())
-        return Opened(folder.name, load_whole(run.best), task or recipe.open_task(), recipe.task.seed, differences)
+        return Opened(folder.name, load_best(run), task or recipe.open_task(), recipe.task.seed, differences)
     network = load_whole(run_or_name)
     return Opened(folder.name, network, task or task_of(network), 0, ())
+
+
+def load_best(run: RunFolder) -> Network:
+    """The best network of a run: its own, and as it was written."""
+    file = run.best / "model.safetensors"
+    try:
+        network = load_whole(run.best)
+        if metadata_of(file).get("run") not in (None, "", run.mark()):
+            raise Refusal(f"{file} belongs to another run")
+    except Refusal as refusal:
+        if not run.last.is_file():
+            raise
+        mending = f"remove {run.result_file} and run the training again, which writes it anew from the checkpoint"
+        raise Refusal(f"{refusal}; {mending}") from refusal
+    return network
 
 
 def load_whole(name_or_folder: str | Path) -> Network:
     """A network whose files are not larger than memory and, if they bear a checksum, as they were written."""
     folder = find(name_or_folder)
-    for name, most in (("config.json", LONGEST_RECORD), ("model.safetensors", physical_memory())):
-        file = folder / name
+    settings, weights = folder / "config.json", folder / "model.safetensors"
+    for file, most in ((settings, LONGEST_RECORD), (weights, physical_memory())):
         if file.is_file() and file.stat().st_size > most:
             raise Refusal(f"{file} has {file.stat().st_size / 2**30:,.1f} GiB, which is more than can be opened here")
-    try:
-        network = load(name_or_folder)
-    except Refusal as refusal:
-        raise Refusal(f"{refusal}{mending(folder)}") from refusal
-    file = folder / "model.safetensors"
-    with safe_open(file, framework="pt") as weights:
-        said = (weights.metadata() or {}).get("checksum")
-    if said is not None and said != checksum(network.state_dict()):
-        raise Refusal(f"{file} is damaged: its checksum is another{mending(folder)}")
+    network = load(name_or_folder)
+    if not is_intact(read_json(settings)):
+        raise Refusal(f"{settings} is damaged: its checksum is another")
+    if metadata_of(weights).get("checksum") not in (None, checksum(network.state_dict())):
+        raise Refusal(f"{weights} is damaged: its checksum is another")
     return network
 
 
-def mending(folder: Path) -> str:
-    """What to do about a damaged network: that of a run is kept in the run's checkpoint too."""
-    run = RunFolder(folder.parent)
-    if folder.name != run.best.name or not run.last.is_file():
-        return ""
-    return f"; remove {run.result_file} and run the training again, which writes it anew from the checkpoint"
+def metadata_of(weights: Path) -> dict[str, str]:
+    with safe_open(weights, framework="pt") as file:
+        return dict(file.metadata() or {})
 
 
 def task_of(network: Network) -> Task:

@@ -87,7 +87,7 @@ class Report:
         self.curve.append(row)
         if not self.speaks:
             return
-        append_line(self.folder, row)
+        self.write_curve()
         for sink in self.sinks:
             sink.log(row, iteration)
         self.accuracies = "  ".join(f"{name} {score.accuracy:.3f}" for name, score in scores.items())
@@ -104,7 +104,10 @@ class Report:
         """Take up the curve of a checkpoint. What was noted after it is dropped: it will be noted again."""
         self.curve = list(curve)
         if self.speaks and (curve or self.folder.metrics.exists()):
-            write_whole(self.folder.metrics, "".join(json.dumps(row) + "\n" for row in curve).encode())
+            self.write_curve()
+
+    def write_curve(self) -> None:
+        write_whole(self.folder.metrics, "".join(json.dumps(row) + "\n" for row in self.curve).encode())
 
     def noted(self, iteration: int) -> list[dict[str, Any]]:
         """The curve up to an iteration from metrics.jsonl, for checkpoints of earlier versions, which hold none."""
@@ -124,16 +127,6 @@ class Report:
         from ndr.train.curves import draw_curves
 
         draw_curves(self.curve, self.folder.curves, title=f"{self.recipe.name}, seed {result['seed']}")
-
-
-def append_line(folder: RunFolder, row: dict[str, Any]) -> None:
-    try:
-        with folder.metrics.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-    except OSError as error:
-        raise Refusal(
-            f"{folder.metrics} could not be written ({error.strerror}); mend it and run the same command again"
-        ) from error
 
 
 def open_logger(name: str, folder: RunFolder, recipe: Recipe) -> Any:

@@ -73,12 +73,14 @@ def traced_figure(
 ) -> str:
     from ndr.view.networks import open_router
     from ndr.view.plots import plot
+    from ndr.view.size import check_trace
 
     network, task = open_router(run)
     truth = None if task is None else task.evaluate(text)
     if total_steps is None and steps:
         # A later step than the network's own last one is a wish for more steps.
         total_steps = max(max(steps) + 1, network.steps_now(None)) if max(steps) < 10_000 else None
+    check_trace(network, len(network.vocabulary.tokenize(text)) + 2, network.steps_now(total_steps))
     trace = network.trace(text, steps=total_steps)
     plot(trace, kind, steps=steps or None, head=head or None, panels=panels or None, out=out)
     right = "" if truth is None else " (right)" if trace.answer == truth else f" (right is {truth})"

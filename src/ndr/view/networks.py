@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ndr.errors import Refusal
-from ndr.models import Network, NeuralDataRouter, load
+from ndr.models import Network, NeuralDataRouter
 from ndr.models.network import SHIPPED
 from ndr.tasks import TASKS, Task, get_task
 
@@ -14,12 +14,13 @@ def open_network(run_or_name: str | Path) -> tuple[Network, Task | None]:
     The config of a network saved by itself may name a user's own task as `file.py:Name`. Finding that would run code
     which a checkpoint names, so it is not looked for: such networks are shown without a parse tree.
     """
-    if (Path(run_or_name) / "recipe.json").is_file():
-        from ndr.train import open_network as open_run
+    from ndr.train.open import load_whole
+    from ndr.train.open import open_network as open_run
 
+    if (Path(run_or_name) / "recipe.json").is_file():
         opened = open_run(run_or_name)
         return opened.network, opened.task
-    network = load(run_or_name)
+    network = load_whole(run_or_name)
     return network, task_of(network)
 
 

@@ -21,6 +21,7 @@ from ndr.errors import Refusal
 from ndr.tasks import MalformedText
 from ndr.view.contract import Busy, Models, PackedTrace, Parsed, ParseRequest, Problem, TraceRequest
 from ndr.view.guard import Guard
+from ndr.view.line import Line
 from ndr.view.page import FILES, page_file, served_page
 
 if TYPE_CHECKING:
@@ -55,9 +56,11 @@ def open_later(open_studio: Callable[[], "Studio"]) -> "Future[Studio]":
     return opening
 
 
-def make_app(studio: "Studio | Future[Studio]", hosts: tuple[str, ...] = ()) -> FastAPI:
+def make_app(studio: "Studio | Future[Studio]", hosts: tuple[str, ...] = (), line: Line | None = None) -> FastAPI:
     def opened() -> "Studio":
         return studio.result() if isinstance(studio, Future) else studio
+
+    line = line or Line()
 
     # FastAPI's own documentation pages load scripts from a CDN, so they stay off; /openapi.json is there.
     app = FastAPI(
@@ -67,6 +70,7 @@ def make_app(studio: "Studio | Future[Studio]", hosts: tuple[str, ...] = ()) -> 
         docs_url=None,
         redoc_url=None,
     )
+    app.state.line = line
     app.add_middleware(Guard, hosts=hosts)
     add_refusals(app)
     add_page(app)
@@ -80,9 +84,18 @@ def make_app(studio: "Studio | Future[Studio]", hosts: tuple[str, ...] = ()) -> 
     def parse(request: ParseRequest) -> Parsed:
         return opened().parse(request.model, request.text)
 
-    @app.post("/api/trace", responses=REFUSALS, summary="What every step of a network does to a text")
-    def trace(request: TraceRequest) -> PackedTrace:
-        return opened().trace(request.model, request.text, request.steps)
+    @app.post(
+        "/api/trace",
+        response_model=PackedTrace,
+        responses=REFUSALS,
+        summary="What every step of a network does to a text",
+    )
+    async def trace(request: TraceRequest) -> Response:
+        def work() -> str:
+            # Megabytes are written as JSON here, in a thread, so that others are answered meanwhile.
+            return opened().trace(request.model, request.text, request.steps).model_dump_json()
+
+        return Response(await line.serve(work), media_type="application/json")
 
     return app
 
@@ -158,13 +171,31 @@ def serve(app: FastAPI, listener: socket.socket, opening: "Future[Studio]") -> N
     """Serve until SIGINT or SIGTERM, finish what is under way, and return; stop if the networks cannot be opened."""
     import uvicorn
 
+    from ndr.view.connection import Connection
+
+    class Server(uvicorn.Server):
+        """Who still waits in line is sent away before the rest is finished."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            app.state.line.close()
+            await super().shutdown(sockets)
+
     def stop_quietly(*_: object) -> None:
         """Uvicorn raises the signal once more after it has stopped; by then there is nothing left to do."""
 
     before = {kind: signal.signal(kind, stop_quietly) for kind in (signal.SIGINT, signal.SIGTERM)}
     try:
-        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=3, server_header=False)
-        server = uvicorn.Server(config)
+        config = uvicorn.Config(
+            app,
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            # A client must not be able to fill the log with complaints about its requests.
+            log_level="error",
+            timeout_graceful_shutdown=20,
+            server_header=False,
+        )
+        server = Server(config)
 
         def stop_on_error(done: "Future[Studio]") -> None:
             server.should_exit = server.should_exit or done.exception() is not None

@@ -1,6 +1,5 @@
 """The networks that an explorer shows, and what may be asked of them."""
 
-import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
@@ -9,9 +8,10 @@ import numpy as np
 from ndr.errors import Refusal
 from ndr.models import NeuralDataRouter
 from ndr.tasks import MalformedText, Task
-from ndr.view.contract import MAX_WEIGHTS, Busy, Model, Models, PackedTrace, Parsed, TreeNode
+from ndr.view.contract import MAX_NUMBERS, MAX_WEIGHTS, Model, Models, PackedTrace, Parsed, TreeNode
 from ndr.view.networks import display_name, open_router
 from ndr.view.packing import pack
+from ndr.view.size import check_trace
 from ndr.view.tree import tree_of
 
 # The example of the paper's Section 5, and of the same kind for the other tasks.
@@ -85,14 +85,11 @@ def open_exhibits(runs: Sequence[str]) -> list[Exhibit]:
 
 
 class Studio:
-    """Answers for the exhibits. At most `at_once` traces run at a time, and as many again may wait."""
+    """Answers for the exhibits."""
 
-    def __init__(self, exhibits: Sequence[Exhibit], at_once: int = 2, patience: float = 10.0) -> None:
+    def __init__(self, exhibits: Sequence[Exhibit]) -> None:
         self.exhibits = tuple(exhibits)
         self.models = Models(models=tuple(exhibit.describe() for exhibit in self.exhibits))
-        self.patience = patience
-        self.running = threading.BoundedSemaphore(at_once)
-        self.queue = threading.BoundedSemaphore(2 * at_once)
 
     def exhibit(self, place: int) -> Exhibit:
         if place >= len(self.exhibits):
@@ -114,20 +111,5 @@ class Studio:
         exhibit = self.exhibit(place)
         columns = len(exhibit.tokenize(text)) + 2
         steps = exhibit.network.steps_now(steps)
-        weights = steps * exhibit.heads * columns**2
-        if weights > MAX_WEIGHTS:
-            raise Refusal(
-                f"too much to show: {columns} columns × {steps} steps × {exhibit.heads} heads; "
-                "shorten the text or take fewer steps"
-            )
-        if not self.queue.acquire(blocking=False):
-            raise Busy
-        try:
-            if not self.running.acquire(timeout=self.patience):
-                raise Busy
-            try:
-                return pack(exhibit.network.trace(text, steps=steps))
-            finally:
-                self.running.release()
-        finally:
-            self.queue.release()
+        check_trace(exhibit.network, columns, steps, MAX_WEIGHTS, MAX_NUMBERS)
+        return pack(exhibit.network.trace(text, steps=steps))

@@ -1,0 +1,41 @@
+"""python -m tests.faults --count 200: inject faults, judge what becomes of them, print the tally."""
+
+import argparse
+import shutil
+import time
+
+from .campaign import Campaign, campaign_folder, table
+from .injections import FAULTS
+from .process import preload
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    options.add_argument("--count", type=int, default=200, help="how many faults")
+    options.add_argument("--seed", type=int, default=0, help="which faults")
+    options.add_argument("--no-grids", action="store_true", help="leave out grids, which take a while each")
+    options.add_argument("--only", default="", help="only faults and commands whose names contain this")
+    chosen = options.parse_args()
+    preload()
+    began = time.monotonic()
+    folder = campaign_folder()
+    verdicts = []
+    try:
+        campaign = Campaign(folder, chosen.seed, grids=not chosen.no_grids)
+        for number, (victim, fault) in enumerate(campaign.pairs()):
+            if len(verdicts) == chosen.count:
+                break
+            if chosen.only not in f"{victim.name} / {fault}":
+                continue
+            verdict = campaign.inject(number, victim, fault)
+            verdicts.append(verdict)
+            state = f"LOST: {verdict.lost}" if verdict.lost else verdict.told or "went on"
+            print(f"{len(verdicts):4} {victim.name} / {fault}: {state}", flush=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"\n{table(verdicts)}\n\nseed {chosen.seed}, {time.monotonic() - began:.0f} s")
+    raise SystemExit(any(verdict.lost for verdict in verdicts) or not set(FAULTS))
+
+
+if __name__ == "__main__":
+    main()
