@@ -240,3 +240,25 @@ def test_until_still_stops_each_sequence_when_it_rests(monkeypatch: pytest.Monke
     # The plain path waits for the last of the batch.
     assert int(plainly.steps[0]) == int(early.steps.max())
     assert (early.states - every.states)[~padding].abs().max() < 0.01
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("until_still", [False, True])
+def test_following_events_equals_computing_every_column(
+    padded: bool, until_still: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = make(16, 2, crisp=True)
+    with torch.no_grad():
+        # Some gates shut, some columns without a match: then there is something to leave out.
+        layer.update.gate.bias.sub_(1.5)
+        layer.attention.bias.sub_(1.0)
+    states, padding = torch.randn(4, 60, 16), suffix([60, 49, 1, 57], 60) if padded else None
+    real = torch.ones(4, 60, 1) if padding is None else (~padding)[..., None].float()
+    found = []
+    for long in (10_000, 1):
+        monkeypatch.setattr(fused, "LONG", long)
+        with torch.no_grad():
+            found.append(Encoder(layer, 9).eval()(states, padding, until_still=until_still))
+    dense, followed = found
+    torch.testing.assert_close(followed.states * real, dense.states * real, rtol=1e-3, atol=1e-4)
+    assert followed.steps.tolist() == dense.steps.tolist()

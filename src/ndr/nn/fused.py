@@ -25,6 +25,8 @@ from ndr.ops.blas import product
 
 # Rows (columns of all sequences together) that a thread takes through all steps at once.
 BLOCK = 512
+# Columns from which a crisp layer is followed event by event instead of all columns at once.
+LONG = 48
 
 
 class Folded(NamedTuple):
@@ -92,12 +94,28 @@ def usable(layer: nn.Module, states: Tensor, key_padding_mask: Tensor | None) ->
         and states.dim() == 3
         and states.shape[-1] == attention.width == update.width
         # A single long sequence has more for all threads to do in its attention than in its steps.
-        and states.shape[0] * 256 >= states.shape[1] * torch.get_num_threads()
+        and (states.shape[0] * 256 >= states.shape[1] * torch.get_num_threads() or followed(layer, states))
         # Whoever hooks into a part of the layer wants that part to be called.
         and not any(hooked(module) for module in layer.modules())
         and (key_padding_mask is None or pads_ends(key_padding_mask, states))
         and native.load("nn/steps") is not None
     )
+
+
+def is_crisp(layer: Layer) -> bool:
+    """Whether gates can be exactly shut and matches exactly none."""
+    attention, update = layer.attention, layer.update
+    return (
+        isinstance(attention, GeometricAttention)
+        and attention.stretch > 0
+        and isinstance(update, CopyGate)
+        and isinstance(update.squash, CrispSigmoid)
+    )
+
+
+def followed(layer: Layer, states: Tensor) -> bool:
+    """Whether inference would go through this event by event."""
+    return states.shape[1] >= LONG and is_crisp(layer) and not (layer.training or torch.is_grad_enabled())
 
 
 def hooked(module: nn.Module) -> bool:
@@ -206,6 +224,8 @@ class Setting:
             attention.stretch,
         )
         self.rates = Rates(key, rate, gate, seed)
+        self.crisp = is_crisp(layer) and not (key or rate or gate)
+        self.longest = int(offsets.diff().max()) if len(offsets) > 1 else 0
 
     def problem(
         self,
@@ -238,7 +258,8 @@ class Setting:
 
     def infer(self, rows: Tensor, weights: Folded, tolerance: float, taken: Tensor) -> Tensor:
         output = torch.empty_like(rows)
-        call("forward", self.problem(rows, output, weights, None, tolerance, taken))
+        problem = self.problem(rows, output, weights, None, tolerance, taken)
+        call("follow" if self.longest >= LONG and self.crisp else "forward", problem)
         return output
 
 

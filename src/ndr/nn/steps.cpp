@@ -125,31 +125,33 @@ static void attend_block_backward(const Problem& p, const Kept& kept, const Bloc
     }
 }
 
-// One step of a block. `next` may be the states themselves. `moving` says of each row how far it is
-// from being still, if wanted.
-KERNEL static void step_forward(const Problem& p, const Kept& kept, const Block& block, long step, float* next,
-                                float* read, float* moving) {
-    const long width = p.width, rows = block.rows, hidden = p.hidden;
-    const Chances chances(p);
-    product<float>(p.blas, rows, kept.projects, width, {kept.states, width}, {p.project, width, true}, 0,
+// Query, key, value and sides of the states.
+KERNEL static void project_rows(const Problem& p, const Kept& kept, long rows) {
+    product<float>(p.blas, rows, kept.projects, p.width, {kept.states, p.width}, {p.project, p.width, true}, 0,
                    {kept.projected, kept.projects});
     for (long r = 0; r < rows; ++r) {
         float* row = kept.projected + r * kept.projects;
-        add(row, p.project_bias, width);
-        drop(row + width, width, chances.key, row_key(chances.key, step, block.first_row + r));
-        add(row + 3 * width, p.project_bias + 3 * width, 2 * p.heads);
+        add(row, p.project_bias, p.width);
+        add(row + 3 * p.width, p.project_bias + 3 * p.width, 2 * p.heads);
     }
-    attend_block(p, kept, block);
+}
+
+// What was attended to becomes the next states, which may take the place of the states themselves. `moving` says of
+// each row how far it is from being still, if wanted.
+KERNEL static void update_rows(const Problem& p, const Kept& kept, long rows, long first_row, long step, float* next,
+                               float* read, float* moving) {
+    const long width = p.width, hidden = p.hidden;
+    const Chances chances(p);
     product<float>(p.blas, rows, width, width, {kept.attended, width}, {p.merge, width, true}, 0, {read, width});
     for (long r = 0; r < rows; ++r)
         kept.inverse[r] =
             take_in(kept.states + r * width, read + r * width, kept.normalised + r * width, width, chances.read,
-                    row_key(chances.read, step, block.first_row + r), p.epsilon);
+                    row_key(chances.read, step, first_row + r), p.epsilon);
     product<float>(p.blas, rows, kept.inner_width, width, {kept.normalised, width}, {p.inner, width, true}, 0,
                    {kept.inner, kept.inner_width});
     for (long r = 0; r < rows; ++r)
         rectify(kept.inner + r * kept.inner_width, p.inner_bias, kept.inner_width, chances.inner,
-                row_key(chances.inner, step, block.first_row + r));
+                row_key(chances.inner, step, first_row + r));
     product<float>(p.blas, rows, width, hidden, {kept.inner, kept.inner_width}, {p.update, hidden, true}, 0,
                    {kept.candidate, width});
     product<float>(p.blas, rows, width, width, {kept.inner + hidden, kept.inner_width}, {p.gate, width, true}, 0,
@@ -158,12 +160,24 @@ KERNEL static void step_forward(const Problem& p, const Kept& kept, const Block&
         float* candidate = kept.candidate + r * width;
         add(candidate, p.update_bias, width);
         kept.inverse_candidate[r] = normalise(candidate, width, p.candidate_epsilon);
-        const bool shut = !keeps(chances.gate, row_key(chances.gate, step, block.first_row + r), 0);
+        const bool shut = !keeps(chances.gate, row_key(chances.gate, step, first_row + r), 0);
         const float moved = mix(kept.openness + r * width, p.gate_bias, p.stretch, shut, candidate, p.scale, p.shift,
                                   kept.states + r * width, next + r * width, width, p.tolerance,
-                                  p.effort ? p.effort + block.first_row + r : nullptr);
+                                  p.effort ? p.effort + first_row + r : nullptr);
         if (moving) moving[r] = moved;
     }
+}
+
+// One step of a block.
+KERNEL static void step_forward(const Problem& p, const Kept& kept, const Block& block, long step, float* next,
+                                float* read, float* moving) {
+    const Chances chances(p);
+    project_rows(p, kept, block.rows);
+    for (long r = 0; r < block.rows; ++r)
+        drop(kept.projected + r * kept.projects + p.width, p.width, chances.key,
+             row_key(chances.key, step, block.first_row + r));
+    attend_block(p, kept, block);
+    update_rows(p, kept, block.rows, block.first_row, step, next, read, moving);
 }
 
 // The gradient of one step: `states_grad` becomes that of the states before it; weights' gradients are added up.
@@ -328,6 +342,8 @@ static void run_inference(const Problem& p, Block block, std::vector<float>& buf
     }
 }
 
+#include "events.h"
+
 extern "C" {
 long saved_per_row(const Problem* p) { return Kept::size(*p); }
 long sums_size(const Problem* p) { return Sums::size(*p); }
@@ -340,6 +356,16 @@ void forward(const Problem* problem) {
         for_blocks(p, thread, [&](const Block& block) {
             p.saved ? run_training(p, block, buffer) : run_inference(p, block, buffer);
         });
+    }
+}
+
+// As `forward` without a gradient, for a crisp layer and long sequences.
+void follow(const Problem* problem) {
+    const Problem& p = *problem;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(p.threads)
+    for (long s = 0; s < p.sequences; ++s) {
+        static thread_local std::vector<float> buffer;
+        p.taken[s] = run_events(p, p.offsets[s], p.offsets[s + 1] - p.offsets[s], buffer);
     }
 }
 
