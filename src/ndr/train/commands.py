@@ -19,6 +19,8 @@ from ndr.errors import Refusal
 if TYPE_CHECKING:
     from ndr.train.sweep import DepthScore, Steps
 
+MOST_THREADS = 1_024
+MOST_STEPS = 1_000_000
 Name = Annotated[str, tyro.conf.arg(metavar="RUN_OR_NAME")]
 
 
@@ -58,8 +60,6 @@ def train(
         threads: CPU threads of each process.
         log: tensorboard (when left out), wandb, or none; can be given several times.
     """
-    import torch
-
     from ndr.tasks import get_task
     from ndr.train.loop import train as train_run
     from ndr.train.recipe import load_recipe
@@ -68,8 +68,7 @@ def train(
     own = None if task is None else get_task(task)
     if own is not None:
         chosen = chosen.on_task(own)
-    if threads is not None:
-        torch.set_num_threads(threads)
+    use_threads(threads)
     folder = out or Path("runs") / f"{chosen.name}{'' if own is None else '-' + own.name}-seed{seed}"
     loggers = tuple(name for name in log or ("tensorboard",) if name != "none")
     result = train_run(
@@ -85,6 +84,16 @@ def train(
     )
     if int(os.environ.get("LOCAL_RANK", "0")) == 0:
         print_result(result, folder)
+
+
+def use_threads(threads: int | None) -> None:
+    import torch
+
+    if threads is None:
+        return
+    if not 1 <= threads <= MOST_THREADS:
+        raise Refusal(f"--threads lies between 1 and {MOST_THREADS:,}, not {threads}")
+    torch.set_num_threads(threads)
 
 
 def print_result(result: dict[str, Any], folder: Path) -> None:
@@ -158,8 +167,6 @@ def evaluate(
         task: the task, if it is one of your own: file.py:Name or package.module:Name.
         threads: CPU threads.
     """
-    import torch
-
     from ndr.data import open_split
     from ndr.tasks import get_task
     from ndr.train.checkpoint import write_whole
@@ -167,8 +174,7 @@ def evaluate(
     from ndr.train.open import open_network
     from ndr.train.sweep import read_depths, sweep_depths, sweep_split
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    use_threads(threads)
     wanted = read_steps(steps)
     listed = None if depths is None else read_depths(depths)
     opened = open_network(run, None if task is None else get_task(task))
@@ -199,9 +205,15 @@ def read_steps(text: str | None) -> "Steps":
         return None
     if text == "auto":
         return "auto"
-    if not text.isdecimal() or int(text) < 1:
-        raise Refusal(f'--steps takes a number of at least 1, or auto, not "{text}"')
-    return int(text)
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise Refusal(f'--steps takes a number between 1 and {MOST_STEPS:,}, or auto, not "{text}"')
+    return check_steps(int(text))
+
+
+def check_steps(steps: int | None) -> int | None:
+    if steps is not None and not 1 <= steps <= MOST_STEPS:
+        raise Refusal(f"--steps lies between 1 and {MOST_STEPS:,}, not {steps}")
+    return steps
 
 
 def score_table(scores: "list[DepthScore]", title: str) -> Table:
@@ -252,14 +264,12 @@ def predict(
         task: the task, if it is one of your own: file.py:Name or package.module:Name.
         threads: CPU threads.
     """
-    import torch
-
     from ndr.tasks import get_task
     from ndr.train.open import open_network
     from ndr.train.predict import lines_of, predict_lines
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    use_threads(threads)
+    check_steps(steps)
     opened = open_network(run, None if task is None else get_task(task))
     if isinstance(sys.stdin, io.TextIOWrapper):
         # What is no UTF-8 is a malformed line like others.

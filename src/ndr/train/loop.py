@@ -303,14 +303,20 @@ def put_to_sleep(network: NeuralDataRouter, chance: float | None) -> None:
 
 def start_engine(recipe: Recipe, devices: int, nodes: int, accelerator: str) -> Any:
     """Lightning Fabric: devices, precision and data-parallel training."""
-    fabric = require("lightning_fabric", "train").Fabric(
-        accelerator=accelerator,
-        devices=devices,
-        num_nodes=nodes,
-        strategy="ddp" if devices * nodes > 1 else "auto",
-        # Half precision is for GPUs; on a CPU the same recipe runs in float32.
-        precision="32-true" if on_cpu(accelerator) else recipe.precision,
-    )
+    if devices < 1 or nodes < 1:
+        raise Refusal(f"a run needs at least one device on one node, not {devices} on {nodes}")
+    engine = require("lightning_fabric", "train")
+    try:
+        fabric = engine.Fabric(
+            accelerator=accelerator,
+            devices=devices,
+            num_nodes=nodes,
+            strategy="ddp" if devices * nodes > 1 else "auto",
+            # Half precision is for GPUs; on a CPU the same recipe runs in float32.
+            precision="32-true" if on_cpu(accelerator) else recipe.precision,
+        )
+    except (ValueError, RuntimeError, engine.utilities.exceptions.MisconfigurationException) as error:
+        raise Refusal(f"this machine cannot train so: {' '.join(str(error).split())[:300]}") from error
     fabric.launch()
     return fabric
 

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from ndr.errors import Refusal, nearest
 from ndr.models.presets import PRESETS
@@ -208,12 +208,17 @@ def validate(data: Any) -> Recipe:
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        # Pydantic names the kind of a part on the way to its key; the recipe does not.
-        where = [str(part) for part in first["loc"] if part not in KINDS]
-        if first["type"] == "extra_forbidden":
-            raise Refusal(f'a recipe has no key "{".".join(where)}"{nearest(where[-1], siblings(where))}') from error
-        raise Refusal(f"recipe: {'.'.join(where)}: {first['msg']}") from error
+        raise refusal_of(error) from error
+
+
+def refusal_of(error: ValidationError, *above: str) -> Refusal:
+    """The first of pydantic's complaints as a sentence; `above` are the keys on the way to the part it looked at."""
+    first = error.errors()[0]
+    # Pydantic names the kind of a part on the way to its key; the recipe does not.
+    where = [*above, *(str(part) for part in first["loc"] if part not in KINDS)]
+    if first["type"] == "extra_forbidden":
+        return Refusal(f'a recipe has no key "{".".join(where)}"{nearest(where[-1], siblings(where))}')
+    return Refusal(f"recipe: {'.'.join(where)}: {first['msg']}")
 
 
 def siblings(where: list[str]) -> set[str]:
@@ -297,7 +302,10 @@ def expand(name: str, data: dict[str, Any]) -> dict[str, Any]:
         preset, changes = model["preset"], {key: value for key, value in model.items() if key != "preset"}
         if preset not in PRESETS:
             raise Refusal(f'there is no preset "{preset}"{nearest(str(preset), PRESETS)}')
-        chosen = TypeAdapter(TaskSettings).validate_python(data.get("task", {}))
+        try:
+            chosen = TaskSettings.model_validate(data.get("task", {}))
+        except ValidationError as error:
+            raise refusal_of(error, "task") from error
         settings = PRESETS[preset](shipped_task(chosen.name, chosen.variant))
         data["model"] = merge(settings.model_dump(mode="json"), changes)
     return data

@@ -13,6 +13,7 @@ from ndr.data import Split, open_split
 from ndr.errors import Refusal
 from ndr.models import NeuralDataRouter
 from ndr.models.network import Network, evaluating
+from ndr.tasks.task import MAX_DEPTH
 from ndr.train.evaluate import batches_of_one_length
 from ndr.train.open import Opened
 
@@ -93,9 +94,9 @@ def read_depths(text: str) -> list[int]:
         if (
             not first.isdecimal()
             or (dash and not last.isdecimal())
-            or int(last or first) < int(first)
             or len(part) > 12
+            or not 1 <= int(first) <= int(last or first) <= MAX_DEPTH
         ):
-            raise Refusal(f'"{part}" is not a depth; write --depths 10,20,50 or --depths 6-8')
+            raise Refusal(f'"{part}" is not a depth up to {MAX_DEPTH:,}; write --depths 10,20,50 or --depths 6-8')
         found.extend(range(int(first), int(last or first) + 1))
     return found

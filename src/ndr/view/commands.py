@@ -12,6 +12,7 @@ from ndr.errors import Refusal, require
 if TYPE_CHECKING:
     from ndr.view.studio import Studio
 
+MOST_SAMPLES = 1_000_000
 Kind = Literal["attention", "gates", "heads", "flow", "ponder", "routing"]
 
 
@@ -96,6 +97,8 @@ def sampled_figure(
     from ndr.view.saving import PICTURES, check_suffix
     from ndr.whole import write_whole
 
+    if seed < 0 or samples > MOST_SAMPLES:
+        raise Refusal(f"a seed is 0 or more and there are at most {MOST_SAMPLES:,} samples, not {seed} and {samples}")
     network, task = open_router(run)
     if task is None:
         raise Refusal(f'the task of "{run}" is not one of ours, so no samples can be drawn')

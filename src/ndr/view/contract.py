@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 MAX_TEXT = 4_000
 MAX_STEPS = 200
-MAX_BODY = 32_768
+MAX_BODY = MAX_HEADERS = 32_768
 # Attention weights in one answer: steps × heads × columns². A byte each, so 8 MB as base64 at the very most.
 MAX_WEIGHTS = 6_000_000
 # Numbers of states and gates that are held while an answer is made: steps × columns × width.

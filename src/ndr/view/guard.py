@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterable
 from typing import Any
 
-from ndr.view.contract import MAX_BODY, Problem
+from ndr.view.contract import MAX_BODY, MAX_HEADERS, Problem
 
 # The page's own files and nothing else: no inline script, no other host, not inside another page.
 POLICY = (
@@ -43,6 +43,8 @@ class Guard:
                 message = {**message, "headers": [*message.get("headers", ()), *raw]}
             await send(message)
 
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
+            return await refuse(send_with_headers, 431, f"headers may have at most {MAX_HEADERS:,} bytes")
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         if not self.is_known(headers.get("host", "")):
             return await refuse(send_with_headers, 421, "this host name is not served here; use the address printed")

@@ -38,6 +38,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         "model": Problem,
         "description": "The request or its text cannot be used; `position` says where",
     },
+    431: {"model": Problem, "description": "The headers are too large"},
     503: {"model": Problem, "description": "Too many traces at once: ask again in a moment"},
 }
 
@@ -74,7 +75,7 @@ def make_app(studio: "Studio | Future[Studio]", hosts: tuple[str, ...] = (), lin
     app.add_middleware(Guard, hosts=hosts)
     add_refusals(app)
     add_page(app)
-    elsewhere: dict[int | str, dict[str, Any]] = {code: REFUSALS[code] for code in (403, 421)}
+    elsewhere: dict[int | str, dict[str, Any]] = {code: REFUSALS[code] for code in (403, 413, 421, 431)}
 
     @app.get("/api/models", responses=elsewhere, summary="The networks that can be looked into")
     def models() -> Models:

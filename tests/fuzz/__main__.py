@@ -1,0 +1,45 @@
+"""python -m tests.fuzz --count 1000000: hostile inputs for everything that reads what others wrote."""
+
+import argparse
+import time
+
+from .parsers import SHARES
+from .runner import fuzz
+
+# In one process; afterwards it begins anew, with fresh memory.
+BATCH = 20_000
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    options.add_argument("--count", type=int, default=1_000_000, help="how many inputs over all parsers")
+    options.add_argument("--seed", type=int, default=0, help="which inputs")
+    options.add_argument("--parser", choices=list(SHARES), help="only this one, with all the inputs")
+    options.add_argument("--first", type=int, default=0, help="the number of the first input")
+    chosen = options.parse_args()
+    shares = {chosen.parser: 1} if chosen.parser else SHARES
+    total = sum(shares.values())
+    began = time.monotonic()
+    print("| reads | inputs | accepted | refused | tracebacks, hangs, deaths |\n|---|---:|---:|---:|---:|", flush=True)
+    sums = [0, 0, 0, 0]
+    everything = []
+    for parser, share in shares.items():
+        wanted = -(-chosen.count * share // total)
+        accepted = refused = 0
+        findings = []
+        for start in range(chosen.first, chosen.first + wanted, BATCH):
+            more = fuzz(parser, chosen.seed, start, min(BATCH, chosen.first + wanted - start))
+            accepted, refused, findings = accepted + more[0], refused + more[1], findings + more[2]
+        row = (wanted, accepted, refused, len(findings))
+        sums = [one + other for one, other in zip(sums, row, strict=True)]
+        everything += findings
+        print(f"| {parser.replace('_', ' ')} | " + " | ".join(f"{number:,}" for number in row) + " |", flush=True)
+    print("| **all** | " + " | ".join(f"**{number:,}**" for number in sums) + " |")
+    for finding in everything[:50]:
+        print(f"{finding.parser} {finding.number}: {finding.what}")
+    print(f"\nseed {chosen.seed}, {time.monotonic() - began:.0f} s")
+    raise SystemExit(bool(everything))
+
+
+if __name__ == "__main__":
+    main()
