@@ -1,6 +1,7 @@
 """The paper as data: its tables, the runs behind them, and their numbers beside ours."""
 
 from ndr.paper.experiments import TABLES, PaperTable, Plan, Run, open_table, plan
+from ndr.paper.far import far_page
 from ndr.paper.page import results_page
 from ndr.paper.render import FORMATS, render
 from ndr.paper.results import Result, collect, read_results
@@ -16,6 +17,7 @@ __all__ = [
     "Result",
     "Run",
     "collect",
+    "far_page",
     "fill",
     "open_table",
     "plan",

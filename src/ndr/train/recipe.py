@@ -273,7 +273,10 @@ def read_data(path: Path) -> dict[str, Any]:
 
 @cache
 def expand_all() -> dict[str, dict[str, Any]]:
-    """Every shipped recipe by its name task-model-scale. A row of a table lookup file serves both directions."""
+    """Every shipped recipe by its name task-model-scale. A row of a table lookup file serves both directions.
+
+    A row can be `like` another: that row's settings, with changes.
+    """
     found = {}
     for path in sorted(SHIPPED.glob("*.toml")):
         scale = path.stem
@@ -281,6 +284,7 @@ def expand_all() -> dict[str, dict[str, Any]]:
         for family, rows in file.items():
             shared = rows.pop("shared", {})
             for row, own in rows.items():
+                own = merge(rows[own["like"]], own) if "like" in own else own
                 for task in (f"{family}-forward", f"{family}-backward") if family == "ctl" else (family,):
                     name = f"{task}-{row}-{scale}"
                     found[name] = expand(name, merge({"task": {"name": task}}, merge(shared, for_task(own, task))))
@@ -289,7 +293,7 @@ def expand_all() -> dict[str, dict[str, Any]]:
 
 def for_task(row: dict[str, Any], task: str) -> dict[str, Any]:
     """A row without the tables of the two directions, but with the settings in the table of its own."""
-    directions = ("forward", "backward")
+    directions = ("forward", "backward", "like")
     own = row.get(task.rpartition("-")[2], {})
     return merge({key: value for key, value in row.items() if key not in directions}, own)
 
@@ -312,12 +316,13 @@ def expand(name: str, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """`changes` over `base`, table by table; a part of another kind replaces the part."""
+    """`changes` over `base`, table by table; a part of another kind replaces the part, "none" takes it away."""
     merged = dict(base)
     for key, value in changes.items():
         old = merged.get(key)
         same = (
             isinstance(old, dict) and isinstance(value, dict) and value.get("kind", old.get("kind")) == old.get("kind")
         )
-        merged[key] = merge(old, value) if same and isinstance(old, dict) else value
+        # TOML has no word for nothing.
+        merged[key] = merge(old, value) if same and isinstance(old, dict) else None if value == "none" else value
     return merged

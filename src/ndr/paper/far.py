@@ -1,0 +1,128 @@
+"""The page "How far does it go?": accuracy against depth of every run swept with `ndr eval --depths --json`."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ndr.errors import Refusal
+from ndr.train.curves import new_figure, save_figure
+from ndr.train.sweep import wilson
+
+HEAD = """# How far does it go?
+
+Generated from `results/depths` by `ndr reproduce --from results --far docs/how-far.md`; do not edit by hand. Each file
+there is the output of `ndr eval RUN --depths … --steps auto --json`: new problems of each depth, with as many steps as
+it takes until nothing changes. Networks were trained on at most 5 functions (table lookup) or depth 5, with the final
+answer only; choices were made on the validation split (6-8 functions, depth 6). In brackets: the 95 % interval
+(Wilson) of all problems of all seeds together, and the worst seed.
+"""
+TASKS = {
+    "ctl-forward": "Table lookup, forward (functions)",
+    "ctl-backward": "Table lookup, backward (functions)",
+    "arithmetic": "Simple arithmetic (depth)",
+    "listops": "ListOps (dependency depth)",
+}
+STYLES = {"crisp": ("#0072B2", "-"), "ndr": ("#D55E00", "--")}
+
+
+@dataclass(frozen=True)
+class Reach:
+    """One network's accuracy, number of problems and steps at each depth."""
+
+    task: str
+    model: str
+    seed: int
+    depths: dict[int, tuple[float, int, int]]
+
+
+def read_reaches(folder: Path | str) -> list[Reach]:
+    """Every sweep in `folder`/depths, by task, model and seed. Files are called task-model-scale-seedN.json."""
+    found = []
+    for path in sorted(Path(folder, "depths").glob("*.json")):
+        named = re.fullmatch(r"(.+?)-([a-z-]+)-(?:small|paper)-seed(\d+)", path.stem)
+        task = next((task for task in TASKS if path.stem.startswith(f"{task}-")), None)
+        if named is None or task is None:
+            raise Refusal(f"{path} is not called task-model-scale-seedN.json")
+        model = path.stem.removeprefix(f"{task}-").rpartition("-seed")[0].rpartition("-")[0]
+        rows = json.loads(path.read_text())
+        depths = {int(depth): (row["accuracy"], row["count"], row["steps"]) for depth, row in rows.items()}
+        found.append(Reach(task, model, int(named[3]), dict(sorted(depths.items()))))
+    return sorted(found, key=lambda each: (list(TASKS).index(each.task), each.model, each.seed))
+
+
+def far_page(folder: Path | str, page: Path) -> None:
+    """The page, with a picture of every task beside it. A file `far.md` in the folder is put after the head."""
+    reaches = read_reaches(folder)
+    if not reaches:
+        raise Refusal(f"there are no sweeps in {Path(folder, 'depths')}; make them with ndr eval RUN --depths … --json")
+    notes = Path(folder, "far.md")
+    parts = [HEAD, notes.read_text()] if notes.is_file() else [HEAD]
+    for task, title in TASKS.items():
+        own = [each for each in reaches if each.task == task]
+        if own:
+            picture = page.parent / "images" / f"how-far-{task}.png"
+            draw(own, picture, title)
+            parts.append(
+                f"## {title}\n\n![Accuracy against depth](images/{picture.name})\n\n{summary(own)}\n{seeds(own)}"
+            )
+    page.write_text("\n".join(parts))
+
+
+def by_model(reaches: Sequence[Reach]) -> dict[str, list[Reach]]:
+    grouped = defaultdict(list)
+    for each in reaches:
+        grouped[each.model].append(each)
+    return dict(grouped)
+
+
+def summary(reaches: Sequence[Reach]) -> str:
+    depths = sorted({depth for each in reaches for depth in each.depths})
+    lines = ["| layer | seeds | " + " | ".join(map(str, depths)) + " |", "|---|---:" + "|---:" * len(depths) + "|"]
+    for model, group in by_model(reaches).items():
+        cells = [pooled([each.depths[depth] for each in group if depth in each.depths]) for depth in depths]
+        lines.append(f"| {model} | {len(group)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def pooled(rows: Sequence[tuple[float, int, int]]) -> str:
+    """The mean over seeds, the interval of all problems together, and the worst seed."""
+    if not rows:
+        return ""
+    right, count = round(sum(row[0] * row[1] for row in rows)), sum(row[1] for row in rows)
+    low, high = wilson(right, count)
+    mean = sum(row[0] for row in rows) / len(rows)
+    worst = "" if len(rows) == 1 else f"; worst {min(row[0] for row in rows):.4f}"
+    return f"**{mean:.4f}** [{low:.4f}, {high:.4f}]{worst}"
+
+
+def seeds(reaches: Sequence[Reach]) -> str:
+    """Every seed: accuracy (problems; most steps)."""
+    lines = ["<details><summary>Every seed: accuracy (problems, most steps)</summary>\n"]
+    for each in reaches:
+        cells = ", ".join(f"{d}: {a:.4f} ({count}, {steps})" for d, (a, count, steps) in each.depths.items())
+        lines.append(f"- {each.model}, seed {each.seed}: {cells}")
+    return "\n".join([*lines, "\n</details>\n"])
+
+
+def draw(reaches: Sequence[Reach], path: Path, title: str) -> None:
+    figure = new_figure()
+    axes = figure.add_subplot()
+    for model, group in by_model(reaches).items():
+        colour, line = STYLES.get(model, ("#009E73", ":"))
+        for place, each in enumerate(group):
+            axes.plot(
+                list(each.depths),
+                [row[0] for row in each.depths.values()],
+                color=colour,
+                ls=line,
+                marker=".",
+                alpha=0.7,
+                label=f"{model} ({len(group)} seeds)" if place == 0 else None,
+            )
+    axes.set(xscale="log", xlabel=title.rpartition("(")[2].rstrip(")"), ylabel="accuracy", ylim=(0, 1.03), title=title)
+    axes.legend(loc="lower left")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_figure(figure, path)
