@@ -37,8 +37,8 @@ class RunFolder:
         wanted = {"recipe": recipe.model_dump(mode="json"), "seed": seed}
         file = self.path / "recipe.json"
         if file.exists():
-            found = read_sealed(file)
-            if not same_run(found, wanted):
+            found = filled_in(read_sealed(file))
+            if found != wanted:
                 raise Refusal(
                     f"{self.path} holds another run ({difference(found, wanted)}); choose another --out, "
                     f"or remove {file} if nothing but that file is damaged"
@@ -111,15 +111,12 @@ class RunFolder:
         ]
 
 
-def same_run(found: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    """Settings that did not exist when a run was begun are those that its recipe leaves out."""
-    if found == wanted:
-        return True
+def filled_in(found: dict[str, Any]) -> dict[str, Any]:
+    """With the settings that did not exist when the run was begun, as its recipe leaves them out."""
     try:
-        then = validate(found["recipe"]).model_dump(mode="json")
+        return {**found, "recipe": validate(found["recipe"]).model_dump(mode="json")}
     except (KeyError, Refusal):
-        return False
-    return {**found, "recipe": then} == wanted
+        return found
 
 
 class InUse(Refusal):

@@ -26,8 +26,8 @@ def least_memory(recipe: Recipe, shortest: int) -> int:
     states = 0
     if isinstance(recipe.model, RouterSettings):
         steps = recipe.model.steps if recipe.steps is None else recipe.steps.low
-        samples = 1 if recipe.columns is not None else recipe.batch
-        states = samples * (shortest + 2) * recipe.model.width * max(steps, 1)
+        columns = min(recipe.batch * (shortest + 2), recipe.columns or recipe.batch * (shortest + 2))
+        states = columns * recipe.model.width * max(steps, 1)
     return FLOAT * (COPIES * weights + states)
 
 
