@@ -3,7 +3,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 TOOLS  := $(VENV)/tools
 
-.PHONY: help install demo test dist lock audit sbom
+.PHONY: help install demo test faults fuzz load dist lock audit sbom
 
 help:            ## say what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,6 +33,16 @@ test: install    ## lint, types and every test
 	$(BIN)/mypy
 	$(BIN)/python tests/view/find_browser.py
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
+
+# The long ones put what they found into docs/reliability.md.
+faults: install  ## harm commands 200 times; nothing may be lost
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults --count 200 --page $(ARGUMENTS)
+
+fuzz: install    ## a million hostile inputs for every parser
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --count 1000000 --page $(ARGUMENTS)
+
+load: install    ## 64 clients of every manner on the explorer for a minute
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.load --clients 64 --seconds 60 --page $(ARGUMENTS)
 
 # The time of the commit, so that nothing in the files depends on when they were built.
 dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)

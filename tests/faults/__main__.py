@@ -4,8 +4,8 @@ import argparse
 import shutil
 import time
 
+from ..tally import put
 from .campaign import Campaign, campaign_folder, table
-from .injections import FAULTS
 from .process import preload
 
 
@@ -14,6 +14,7 @@ def main() -> None:
     options.add_argument("--count", type=int, default=200, help="how many faults")
     options.add_argument("--seed", type=int, default=0, help="which faults")
     options.add_argument("--no-grids", action="store_true", help="leave out grids, which take a while each")
+    options.add_argument("--page", action="store_true", help="put the tally into docs/reliability.md")
     options.add_argument("--only", default="", help="only faults and commands whose names contain this")
     chosen = options.parse_args()
     preload()
@@ -33,8 +34,12 @@ def main() -> None:
             print(f"{len(verdicts):4} {victim.name} / {fault}: {state}", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"\n{table(verdicts)}\n\nseed {chosen.seed}, {time.monotonic() - began:.0f} s")
-    raise SystemExit(any(verdict.lost for verdict in verdicts) or not set(FAULTS))
+    command = f"`python -m tests.faults --count {chosen.count} --seed {chosen.seed}`"
+    tally = f"{table(verdicts)}\n\n{command}, {time.monotonic() - began:,.0f} s."
+    print(f"\n{tally}")
+    if chosen.page:
+        put("faults", tally)
+    raise SystemExit(any(verdict.lost for verdict in verdicts))
 
 
 if __name__ == "__main__":

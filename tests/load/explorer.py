@@ -49,18 +49,18 @@ class Report:
         statuses: dict[str, list[str]] = {}
         for (manner, status), count in sorted(self.notes.answers.items()):
             statuses.setdefault(manner, []).append(f"{count:,} × {status or 'cut off'}")
-        lines = [f"{self.clients} clients for {self.seconds:.0f} s", ""]
+        lines = [f"`python -m tests.load --clients {self.clients} --seconds {self.seconds:.0f}`:", ""]
         lines += ["| requests | answers |", "|---|---|"]
         lines += [f"| {manner} | {', '.join(each)} |" for manner, each in statuses.items()]
         notes, mega = self.notes, 2**20
         lines += [
             "",
-            f"valid requests: {len(notes.latencies):,}, errors {sum(notes.failures.values())}, "
+            f"- valid requests: {len(notes.latencies):,}, errors {sum(notes.failures.values())}, "
             f"p50 {notes.percentile(0.5):.3f} s, p99 {notes.percentile(0.99):.3f} s, "
             f"slowest {max(notes.latencies, default=0):.3f} s",
-            f"memory: {self.memory[0] / mega:.0f} MiB at first, {max(self.memory) / mega:.0f} MiB at most, "
+            f"- memory: {self.memory[0] / mega:.0f} MiB at first, {max(self.memory) / mega:.0f} MiB at most, "
             f"{self.memory[-1] / mega:.0f} MiB at the end",
-            f"SIGTERM with {sum(self.in_flight.values())} requests in flight: answered "
+            f"- SIGTERM with {sum(self.in_flight.values())} requests in flight: answered "
             f"{', '.join(f'{count} × {status}' for status, count in sorted(self.in_flight.items()))}; "
             f"exit code {self.exit_code} after {self.ending:.1f} s",
         ]

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from load.__main__ import save_small_network
 from load.explorer import press
+from load.network import save_small_network
 
 
 def test_valid_requests_are_answered_whatever_others_do(tmp_path: Path):
