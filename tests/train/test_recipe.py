@@ -91,3 +91,14 @@ def test_merging_replaces_a_part_of_another_kind_whole():
     base = {"update": {"kind": "residual", "hidden": 3, "dropout": 0.5}}
     assert merge(base, {"update": {"hidden": 5}}) == {"update": {"kind": "residual", "hidden": 5, "dropout": 0.5}}
     assert merge(base, {"update": {"kind": "copy-gate"}}) == {"update": {"kind": "copy-gate"}}
+
+
+def test_a_row_can_be_like_another_with_changes():
+    crisp, ndr = load_recipe("ctl-backward-crisp-small"), load_recipe("ctl-backward-ndr-small")
+    assert crisp.curriculum == ndr.curriculum
+    assert crisp.model.update.squash == "crisp" and ndr.model.update.squash == "sigmoid"
+    assert load_recipe("ctl-backward-ndr-8-steps-small").steps is None
+
+
+def test_none_takes_a_part_away():
+    assert merge({"steps": {"low": 1}, "batch": 2}, {"steps": "none"}) == {"steps": None, "batch": 2}

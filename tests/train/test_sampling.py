@@ -1,0 +1,47 @@
+"""Which samples and how many steps an iteration gets."""
+
+import numpy as np
+import pytest
+
+from ndr.train.optimise import rate_at
+from ndr.train.recipe import Recipe, load_recipe
+from ndr.train.sampling import ByDepth, pace_at
+
+
+def recipe(*changes: str) -> Recipe:
+    return load_recipe("ctl-forward-ndr-small", ["iterations=1000", *changes])
+
+
+def test_steps_follow_depth_until_batches_begin_to_linger():
+    chosen = recipe(
+        'steps={"low": 2, "high": 3, "per_depth": 1, "linger": {"most": 9, "share": 0.5, "begin": 0.5, "sleep": 0.3}}'
+    )
+    early = [pace_at(chosen, 0, iteration, depth=4) for iteration in range(500)]
+    late = [pace_at(chosen, 0, iteration, depth=4) for iteration in range(500, 1000)]
+    assert {pace.steps for pace in early} == {6, 7} and {pace.sleep for pace in early} == {None}
+    lingering = [pace for pace in late if pace.sleep is not None]
+    assert 0.4 < len(lingering) / len(late) < 0.6
+    assert {pace.sleep for pace in lingering} == {0.3}
+    assert min(pace.steps for pace in lingering) >= 7 and max(pace.steps for pace in lingering) == 16
+    assert pace_at(chosen, 0, 700, depth=4) == late[200]
+
+
+def test_without_steps_the_model_decides():
+    assert pace_at(recipe("steps=null"), 0, 5, depth=3) == (None, None)
+
+
+def test_problems_can_grow_by_length():
+    depths, lengths = np.array([1, 1, 2, 2, 1]), np.array([3, 3, 3, 5, 5])
+    chosen = recipe("batch=8", 'curriculum={"grows": "length", "newest": 1.0}')
+    sampler = ByDepth(chosen, depths, lengths, seed=0)
+    seen = {int(index) for iteration in range(50) for index in sampler.at(iteration, level=0)}
+    assert seen == {0, 1, 2}
+    assert {int(lengths[index]) for iteration in range(50) for index in sampler.at(iteration, level=1)} == {3, 5}
+
+
+@pytest.mark.parametrize(("iteration", "rate"), [(0, 0.1), (9, 1.0), (400, 1.0), (500, 1.0), (750, 0.5), (1000, 0.0)])
+def test_the_rate_is_held_before_it_falls(iteration: int, rate: float):
+    optimiser = recipe(
+        "optimiser.learning_rate=1.0", "optimiser.warm_up=10", "optimiser.decay=linear", "optimiser.hold=0.5"
+    ).optimiser
+    assert rate_at(iteration, 1000, optimiser) == pytest.approx(rate)
