@@ -117,6 +117,8 @@ class Campaign:
         for ended in scene.ended:
             if ended.clumsy:
                 return f"{ended.clumsy}: {ended.said[-600:]}"
+            if ended.killed and not scene.kills:
+                return f"it died of signal {-ended.code}: {ended.said[-600:]}"
         half = half_written(scene.victim, scene.folder, scene.damaged)
         if half:
             return f"half-written: {', '.join(half)}"
@@ -151,8 +153,8 @@ class Campaign:
         """Run the command until it is done, doing what its sentences say."""
         for _ in range(ATTEMPTS):
             ended = scene.run(words)
-            if ended.clumsy:
-                return f"{ended.clumsy}: {ended.said[-600:]}"
+            if ended.clumsy or ended.killed:
+                return f"{ended.clumsy or 'it died'}: {ended.said[-600:]}"
             if ended.code == 0:
                 return None
             words = self.follow(scene, words, ended)

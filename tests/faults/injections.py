@@ -36,6 +36,8 @@ class Scene:
     ended: list[Ended] = field(default_factory=list)
     damaged: set[Path] = field(default_factory=set)
     complaint: str | None = None
+    kills: bool = False
+    """whether the fault itself is the death of the command"""
     mounted: bool = False
 
     def start(self, words: list[str] | None = None, harm: Callable[[], None] | None = None) -> Command:
@@ -73,6 +75,7 @@ class Scene:
 
 def kill(scene: Scene) -> None:
     """SIGKILL at any moment, up to a few times in a row."""
+    scene.kills = True
     for _ in range(scene.chance.choice((1, 1, 2, 3))):
         command = scene.start()
         time.sleep(scene.chance.uniform(0, scene.seconds))
@@ -105,6 +108,7 @@ def at_write(place: int, strike: Callable[[], None]) -> Callable[[], None]:
 
 def kill_at_write(scene: Scene) -> None:
     """SIGKILL just as a file is put in its place."""
+    scene.kills = True
     scene.run(harm=at_write(scene.chance.randint(1, scene.writes), lambda: os.kill(os.getpid(), signal.SIGKILL)))
 
 

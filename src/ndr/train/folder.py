@@ -1,5 +1,6 @@
 """A run's folder: what lies where, who holds it, and what it was made with."""
 
+import contextlib
 import fcntl
 import os
 import platform
@@ -142,16 +143,24 @@ class Holding:
             holder = self.handle.read().strip() or "another process"
             self.handle.close()
             raise InUse(f"{self.file.parent} is in use by {holder}; wait for it or stop it") from error
-        self.handle.truncate(0)
-        self.handle.write(
-            f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%Y-%m-%d %H:%M:%S')}\n"
-        )
-        self.handle.flush()
+        try:
+            self.handle.truncate(0)
+            self.handle.write(
+                f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%Y-%m-%d %H:%M:%S')}\n"
+            )
+            self.handle.flush()
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self.handle.close()
+            raise Refusal(f"{self.file} could not be written ({error.strerror}); make room and try again") from error
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.handle.truncate(0)
-        self.handle.close()
+        # The lock ends with the handle; the name in it is only for others to read.
+        with contextlib.suppress(OSError):
+            self.handle.truncate(0)
+        with contextlib.suppress(OSError):
+            self.handle.close()
 
 
 def versions() -> dict[str, str]:
