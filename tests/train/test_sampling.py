@@ -16,18 +16,23 @@ def test_steps_follow_depth_until_batches_begin_to_linger():
     chosen = recipe(
         'steps={"low": 2, "high": 3, "per_depth": 1, "linger": {"most": 9, "share": 0.5, "begin": 0.5, "sleep": 0.3}}'
     )
-    early = [pace_at(chosen, 0, iteration, depth=4) for iteration in range(500)]
-    late = [pace_at(chosen, 0, iteration, depth=4) for iteration in range(500, 1000)]
+    early = [pace_at(chosen, 0, iteration, depth=4, length=6) for iteration in range(500)]
+    late = [pace_at(chosen, 0, iteration, depth=4, length=6) for iteration in range(500, 1000)]
     assert {pace.steps for pace in early} == {6, 7} and {pace.sleep for pace in early} == {None}
     lingering = [pace for pace in late if pace.sleep is not None]
     assert 0.4 < len(lingering) / len(late) < 0.6
     assert {pace.sleep for pace in lingering} == {0.3}
     assert min(pace.steps for pace in lingering) >= 7 and max(pace.steps for pace in lingering) == 16
-    assert pace_at(chosen, 0, 700, depth=4) == late[200]
+    assert pace_at(chosen, 0, 700, depth=4, length=6) == late[200]
+
+
+def test_steps_can_follow_length():
+    chosen = recipe('steps={"low": 4, "high": 4, "per_column": 0.5}')
+    assert [pace_at(chosen, 0, 0, depth=2, length=length).steps for length in (4, 5, 20)] == [6, 6, 14]
 
 
 def test_without_steps_the_model_decides():
-    assert pace_at(recipe("steps=null"), 0, 5, depth=3) == (None, None)
+    assert pace_at(recipe("steps=null"), 0, 5, depth=3, length=5) == (None, None)
 
 
 def test_problems_can_grow_by_length():

@@ -101,7 +101,8 @@ def run(
             torch.manual_seed(torch_seed(seed, progress.iteration, fabric.global_rank))
             indices = samples(progress.iteration, progress.level)
             depth = int(splits["train"].depths[indices].max())
-            pace = pace_at(recipe, seed, progress.iteration, depth)
+            length = int(lab.lengths[indices].max())
+            pace = pace_at(recipe, seed, progress.iteration, depth, length)
             loss, accuracy = lab.learn(indices, progress.iteration, pace)
             if pace.sleep is None:
                 lab.grow(progress, indices, accuracy)
@@ -137,7 +138,8 @@ class Lab:
         self.model, *self.optimisers = fabric.setup(compiled, *optimisers)
         if isinstance(network, NeuralDataRouter):
             self.model.mark_forward_method("classify")
-        self.sizes = size_of(recipe, np.asarray(splits["train"].depths), np.asarray(splits["train"].lengths))
+        self.lengths = np.asarray(splits["train"].lengths)
+        self.sizes = size_of(recipe, np.asarray(splits["train"].depths), self.lengths)
         self.ladder = np.unique(self.sizes)
         self.best: dict[str, torch.Tensor] = {}
         halts = isinstance(network, NeuralDataRouter) and network.settings.halting is not None

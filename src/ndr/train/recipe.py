@@ -94,11 +94,12 @@ class Linger(Settings):
 
 
 class TrainingSteps(Settings):
-    """Draw the steps of each batch: from low to high, plus so many for each level of depth."""
+    """Draw the steps of each batch: from low to high, plus so many for each level of depth and for each column."""
 
     low: Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
     high: Annotated[int, Field(ge=-1_000_000, le=1_000_000)]
     per_depth: Annotated[float, Field(ge=0, le=1_000)] = 0.0
+    per_column: Annotated[float, Field(ge=0, le=1_000)] = 0.0
     linger: Linger | None = None
 
     @model_validator(mode="after")

@@ -78,12 +78,12 @@ class Pace(NamedTuple):
     """the chance that a column sleeps through a step"""
 
 
-def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int) -> Pace:
-    """The pace of a batch of this depth."""
+def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int) -> Pace:
+    """The pace of a batch of this depth and length."""
     if recipe.steps is None:
         return Pace()
     draw = np.random.default_rng([seed, iteration, 1])
-    steps = recipe.steps.per_depth * depth + draw.integers(recipe.steps.low, recipe.steps.high + 1)
+    steps = recipe.steps.per_depth * depth + recipe.steps.per_column * length + draw.integers(recipe.steps.low, recipe.steps.high + 1)
     linger = recipe.steps.linger
     if linger is None or iteration < linger.begin * recipe.iterations or draw.random() >= linger.share:
         return Pace(max(1, int(steps)))
