@@ -83,8 +83,8 @@ def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int) 
     if recipe.steps is None:
         return Pace()
     draw = np.random.default_rng([seed, iteration, 1])
-    steps = recipe.steps.per_depth * depth + recipe.steps.per_column * length + draw.integers(recipe.steps.low, recipe.steps.high + 1)
-    linger = recipe.steps.linger
+    chosen, linger = recipe.steps, recipe.steps.linger
+    steps = chosen.per_depth * depth + chosen.per_column * length + draw.integers(chosen.low, chosen.high + 1)
     if linger is None or iteration < linger.begin * recipe.iterations or draw.random() >= linger.share:
         return Pace(max(1, int(steps)))
     return Pace(max(1, int(steps + draw.integers(1, linger.most + 1))), linger.sleep)
