@@ -92,7 +92,10 @@ class Campaign:
             yield self.inject(number, victim, fault)
 
     def inject(self, number: int, victim: Victim, fault: str) -> Verdict:
-        undisturbed = self.reference(victim)
+        try:
+            undisturbed = self.reference(victim)
+        except RuntimeError as error:
+            return Verdict(number, victim.name, fault, str(error), "")
         folder = self.folder / f"fault-{number}"
         lay_out(folder, self.ready, victim.needs_run)
         scene = Scene(
