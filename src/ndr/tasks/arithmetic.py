@@ -9,22 +9,20 @@ import numpy as np
 
 from ndr.errors import Refusal
 from ndr.tasks.fill import fill
-from ndr.tasks.malformed import MAX_TOKENS, MalformedText, check_size, unknown
-from ndr.tasks.node import Flat, Node, freeze
+from ndr.tasks.malformed import MalformedText, unknown
+from ndr.tasks.nested import DIGITS, MOST_TOKENS, Nested, highest
+from ndr.tasks.node import Flat
 from ndr.tasks.stream import Stream, threshold
-from ndr.tasks.task import PATIENCE, Columns, Progress, SplitSpec, Task, balanced
+from ndr.tasks.task import PATIENCE, Columns, Progress, SplitSpec, balanced
 from ndr.tasks.tilt import within
 
-DIGITS = tuple("0123456789")
 OPEN, CLOSE, TIMES, PLUS, ZERO = 0, 1, 2, 3, 4
 # Work still to do while a tree is drawn: a token (below 100), or 100 + 2·height, + 1 if it must be reached exactly.
 AT_MOST, EXACTLY = 100, 101
-# The longest samples that are built.
-MOST_TOKENS = 10_000
 
 
 @dataclass(frozen=True)
-class Arithmetic(Task):
+class Arithmetic(Nested):
     """Expressions of digits, `+` and `*` with brackets around every operation; one character is one token.
 
     The variant `clean` draws trees freely (an operand is an operation with probability `sub_operation`) given their
@@ -51,10 +49,6 @@ class Arithmetic(Task):
         return ("(", ")", "*", "+", *DIGITS)
 
     @property
-    def answers(self) -> tuple[str, ...]:
-        return DIGITS
-
-    @property
     def separator(self) -> str:
         return ""
 
@@ -78,24 +72,18 @@ class Arithmetic(Task):
             "test": SplitSpec(balanced([7, 8], 1_000), sub_operation=often, sampler="rejection"),
         }
 
-    def tokenize(self, text: str) -> list[str]:
-        return [symbol for symbol, _ in self.symbols(text)]
-
-    def symbols(self, text: str) -> list[tuple[str, int]]:
-        """The tokens and their positions; blanks between them are allowed."""
-        check_size(text)
+    def split(self, text: str) -> list[tuple[str, int]]:
+        """One character is one token; blanks between them are allowed."""
         found = []
         for position, symbol in enumerate(text):
             if symbol in self.tokens:
                 found.append((symbol, position))
             elif symbol != " ":
                 raise unknown(symbol, position)
-        if len(found) > MAX_TOKENS:
-            raise MalformedText(f"input longer than {MAX_TOKENS:,} tokens", found[MAX_TOKENS][1])
         return found
 
     def read(self, text: str) -> list[Flat]:
-        """The nodes in the order in which they open."""
+        """The nodes in the order in which they open; the operator stands for its operation."""
         symbols = self.symbols(text)
         nodes: list[Flat] = []
         # Open operations, each with the node made for it and the position of its bracket.
@@ -144,17 +132,6 @@ class Arithmetic(Task):
         if waiting:
             raise MalformedText('unclosed "("', waiting[-1][1])
         return nodes
-
-    def evaluate(self, text: str) -> str:
-        return self.read(text)[0].value
-
-    def depth(self, text: str) -> int:
-        """Operations on the longest path."""
-        return self.read(text)[0].depth
-
-    def parse(self, text: str) -> Node:
-        """The tree; the operator stands for its operation."""
-        return freeze(self.read(text))
 
     def sample(self, generator: np.random.Generator, depth: int = 3, length: tuple[int, int] | None = None) -> str:
         ids = self.plan(depth, length).draw(Stream(int(generator.integers(1 << 63))))
@@ -280,11 +257,7 @@ class WrappedPlan:
 
 def height_of(ids: list[int]) -> int:
     """Every operation opens one bracket, so the deepest nesting is the depth."""
-    level = deepest = 0
-    for token in ids:
-        level += (token == OPEN) - (token == CLOSE)
-        deepest = max(deepest, level)
-    return deepest
+    return highest((token == OPEN) - (token == CLOSE) for token in ids)
 
 
 def grow(

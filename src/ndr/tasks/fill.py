@@ -6,7 +6,7 @@ Both walk through the same candidates and keep the same ones, so both give the s
 import ctypes
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -18,6 +18,8 @@ Counts = tuple[tuple[int, int], ...]
 SIDES = ("any", "train", "held-out")
 
 
+# Checked where types are (pytest --jaxtyping-packages).
+@runtime_checkable
 class Plan(Protocol):
     """Everything that one candidate depends on besides its stream."""
 

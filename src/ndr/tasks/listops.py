@@ -9,20 +9,18 @@ import numpy as np
 
 from ndr.errors import Refusal
 from ndr.tasks.fill import fill
-from ndr.tasks.malformed import MAX_TOKENS, MalformedText, check_size, unknown
-from ndr.tasks.node import Flat, Node, freeze
+from ndr.tasks.malformed import MAX_TOKENS, MalformedText, unknown
+from ndr.tasks.nested import DIGITS, MOST_TOKENS, Nested, highest
+from ndr.tasks.node import Flat
 from ndr.tasks.stream import Stream, threshold
-from ndr.tasks.task import PATIENCE, Columns, Progress, SplitSpec, Task, balanced
+from ndr.tasks.task import PATIENCE, Columns, Progress, SplitSpec, balanced
 from ndr.tasks.tilt import solve, within
 
-DIGITS = tuple("0123456789")
 OPERATIONS = ("[MAX", "[MED", "[MIN", "[SM")
 MAX, MED, MIN, SM = range(4)
 CLOSE = 14
 MOST_ARGUMENTS = 100
 TRAIN_DEPTH = 5
-# The longest samples that are built; longer ones would take minutes each.
-MOST_TOKENS = 10_000
 # Wrappings tried before a sample is begun again.
 MOST_TRIES = 100_000
 
@@ -41,7 +39,7 @@ def apply(operation: int, values: Sequence[int]) -> tuple[int, list[int]]:
 
 
 @dataclass(frozen=True)
-class ListOps(Task):
+class ListOps(Nested):
     """Lists of digits and further lists. Depth is dependency depth: that of the tree without unneeded branches.
 
     MIN and MAX need the first argument that has the extreme value, MED the middle one or two, SM all of them.
@@ -71,10 +69,6 @@ class ListOps(Task):
         return (*DIGITS, *OPERATIONS, "]")
 
     @property
-    def answers(self) -> tuple[str, ...]:
-        return DIGITS
-
-    @property
     def splits(self) -> dict[str, SplitSpec]:
         sampler: Literal["direct", "rejection"] = "direct" if self.variant == "clean" else "rejection"
         return {
@@ -84,12 +78,8 @@ class ListOps(Task):
             "test": SplitSpec(balanced([7, 8], 1_000), sampler=sampler),
         }
 
-    def tokenize(self, text: str) -> list[str]:
-        return [symbol for symbol, _ in self.symbols(text)]
-
-    def symbols(self, text: str) -> list[tuple[str, int]]:
-        """The tokens and their positions. Blanks separate tokens; `]` may follow a digit or `]` without one."""
-        check_size(text)
+    def split(self, text: str) -> list[tuple[str, int]]:
+        """Blanks separate tokens; `]` may follow a digit or `]` without one."""
         found: list[tuple[str, int]] = []
         start = 0
         for word in text.split(" "):
@@ -100,8 +90,6 @@ class ListOps(Task):
                 found.append((inner, start))
             found += [("]", start + place) for place in range(len(inner), len(word))]
             start += len(word) + 1
-        if len(found) > MAX_TOKENS:
-            raise MalformedText(f"input longer than {MAX_TOKENS:,} tokens", found[MAX_TOKENS][1])
         return found
 
     def read(self, text: str) -> list[Flat]:
@@ -132,17 +120,6 @@ class ListOps(Task):
         if waiting:
             raise MalformedText(f'unclosed "{nodes[waiting[-1][0]].label}"', waiting[-1][1])
         return nodes
-
-    def evaluate(self, text: str) -> str:
-        return self.read(text)[0].value
-
-    def depth(self, text: str) -> int:
-        """Dependency depth: operations on the longest path of the tree without unneeded branches."""
-        return self.read(text)[0].depth
-
-    def parse(self, text: str) -> Node:
-        """The whole tree; nodes in branches that no operation above selects have `needed=False`."""
-        return freeze(self.read(text))
 
     def sample(
         self,
@@ -498,11 +475,7 @@ class PaperPlan:
 
 def height_of(ids: list[int]) -> int:
     """Operations on the longest path of the whole tree, needed or not."""
-    level = highest = 0
-    for token in ids:
-        level += (10 <= token < CLOSE) - (token == CLOSE)
-        highest = max(highest, level)
-    return highest
+    return highest((10 <= token < CLOSE) - (token == CLOSE) for token in ids)
 
 
 @cache

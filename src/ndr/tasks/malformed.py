@@ -32,6 +32,11 @@ def words_of(text: str) -> list[tuple[str, int]]:
         if word:
             found.append((word, start))
         start += len(word) + 1
+    return few_enough(found)
+
+
+def few_enough(found: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The same tokens and positions, unless there are too many of them."""
     if len(found) > MAX_TOKENS:
         raise MalformedText(f"input longer than {MAX_TOKENS:,} tokens", found[MAX_TOKENS][1])
     return found
