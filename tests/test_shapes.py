@@ -10,7 +10,7 @@ from jaxtyping import TypeCheckError, install_import_hook
 
 modules = ["ndr.ops.reference", "ndr.ops.attention"]
 modules += ["ndr.nn." + name for name in ("absolute geometric halting heads layer position relative update").split()]
-modules += ["ndr.models." + name for name in "encoder router recurrent dnc trace".split()]
+modules += ["ndr.models." + name for name in "encoder router token_by_token recurrent dnc trace".split()]
 install_import_hook(modules, "beartype.beartype")
 
 import torch

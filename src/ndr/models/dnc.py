@@ -7,9 +7,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from ndr.models.network import Network, check_tokens, json_coders
-from ndr.models.recurrent import append_end, at_last_token, check_no_steps, full_lengths
+from ndr.models.network import json_coders
 from ndr.models.settings import DNCSettings
+from ndr.models.token_by_token import TokenByToken, at_last_token
 
 EPSILON = 1e-6
 CONTROL_LIMIT = 20.0
@@ -45,7 +45,7 @@ class Control(NamedTuple):
     """exponents of the forward and the backward distribution"""
 
 
-class DNC(Network, coders=json_coders(DNCSettings)):
+class DNC(TokenByToken, coders=json_coders(DNCSettings)):
     """An LSTM controller that writes to and reads from a memory of cells at every token."""
 
     settings: DNCSettings
@@ -78,18 +78,9 @@ class DNC(Network, coders=json_coders(DNCSettings)):
         nn.init.zeros_(self.controller.bias_hh)
         nn.init.ones_(self.controller.bias_ih[hidden : 2 * hidden])
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "batch column"],
-        lengths: Int[Tensor, " batch"] | None = None,
-        *,
-        steps: int | None = None,
+    def read(
+        self, embedded: Float[Tensor, "batch column_and_end width"], lengths: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch class"]:
-        check_no_steps(steps)
-        check_tokens(tokens, lengths)
-        if lengths is None:
-            lengths = full_lengths(tokens)
-        embedded = self.dropout(self.embedding(append_end(tokens, lengths, len(self.settings.tokens))))
         batch, columns, _ = embedded.shape
         memory = self.blank(batch, embedded)
         hidden = cell = embedded.new_zeros(batch, self.settings.hidden)

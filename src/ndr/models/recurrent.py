@@ -5,11 +5,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ndr.models.network import Network, check_tokens, json_coders
+from ndr.models.network import json_coders
 from ndr.models.settings import RecurrentSettings
+from ndr.models.token_by_token import TokenByToken, at_last_token
 
 
-class Recurrent(Network, coders=json_coders(RecurrentSettings)):
+class Recurrent(TokenByToken, coders=json_coders(RecurrentSettings)):
     """Reads the tokens and E. One direction answers from the last token's output, two from their final states."""
 
     settings: RecurrentSettings
@@ -32,18 +33,9 @@ class Recurrent(Network, coders=json_coders(RecurrentSettings)):
         self.dropout = nn.Dropout(settings.dropout)
         self.output = nn.Linear(settings.hidden, len(settings.answers))
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "batch column"],
-        lengths: Int[Tensor, " batch"] | None = None,
-        *,
-        steps: int | None = None,
+    def read(
+        self, embedded: Float[Tensor, "batch column_and_end width"], lengths: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch class"]:
-        check_no_steps(steps)
-        check_tokens(tokens, lengths)
-        if lengths is None:
-            lengths = full_lengths(tokens)
-        embedded = self.dropout(self.embedding(append_end(tokens, lengths, len(self.settings.tokens))))
         # Packed, so that the backward direction begins at E and not at the padding.
         packed = pack_padded_sequence(embedded, lengths.cpu() + 1, batch_first=True, enforce_sorted=False)
         outputs, (final, _) = self.lstm(packed)
@@ -61,22 +53,3 @@ class Recurrent(Network, coders=json_coders(RecurrentSettings)):
             swapped = final.view(2, self.settings.layers, *final.shape[1:])
             return torch.cat([swapped[0, -1], swapped[1, -1]], dim=-1)
         return torch.cat([final[-2], final[-1]], dim=-1)
-
-
-def append_end(tokens: Tensor, lengths: Tensor, end: int) -> Int[Tensor, "batch column_and_end"]:
-    room = torch.cat([tokens, tokens.new_zeros(tokens.shape[0], 1)], dim=1)
-    return room.scatter(1, lengths[:, None], end)
-
-
-def full_lengths(tokens: Int[Tensor, "batch column"]) -> Int[Tensor, " batch"]:
-    return tokens.new_full(tokens.shape[:1], tokens.shape[1])
-
-
-def at_last_token(outputs: Float[Tensor, "batch column width"], lengths: Int[Tensor, " batch"]) -> Tensor:
-    # Without any token there is only E to answer from.
-    return outputs[torch.arange(outputs.shape[0], device=outputs.device), (lengths - 1).clamp_min(0)]
-
-
-def check_no_steps(steps: int | None) -> None:
-    if steps is not None:
-        raise ValueError("a recurrent network takes one step per token: steps cannot be chosen")
