@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
 from rich.console import Console
-from tyro.conf import Positional, UseAppendAction
+from tyro.conf import Positional, UseAppendAction, arg
 
 from ndr.errors import Refusal
 
@@ -15,24 +14,48 @@ if TYPE_CHECKING:
     from ndr.scale.jobs import Job
 
 Many = UseAppendAction[tuple[str, ...]]
+Format = Literal["terminal", "markdown", "latex", "html"]
+
+# What the help says of arguments that one command has.
+GRID = "a file of runs (docs/scale.md), a table of the paper (table1 to table6), or a recipe."
+SEARCH = "what to search (docs/scale.md), or a shipped one: table10 has the ranges of the paper."
+TABLE = "table1 to table6; with --from, all when left out."
+OBJECTIVE = "weight of an accuracy, such as valid=1 (alone when left out) or iid=0.5; can be given several times."
+FROM = "run nothing; print the tables from the results in this folder."
+COLLECT = "afterwards copy the results of all finished runs to this folder."
+
+# The options that several of the commands have; each says here what it means.
+Scale = Annotated[str, arg(help="of a table's recipes: small (fits two CPU cores) or paper (its own, for GPUs).")]
+Rows = Annotated[tuple[str, ...], arg(help="only these models of a table.")]
+Seeds = Annotated[int | None, arg(help="how many (0, 1, ...); the paper's 5, or those of a file, when left out.")]
+Changes = Annotated[Many, arg(help="change a setting of all runs, as key=value; can be given several times.")]
+Out = Annotated[Path, arg(help="the folder for the folders of the runs.")]
+Data = Annotated[Path | None, arg(help="where splits are kept; NDR_DATA or the user's cache when left out.")]
+Workers = Annotated[int | None, arg(help="runs at the same time; one for each core when left out.")]
+Threads = Annotated[int | None, arg(help="CPU threads of each run.")]
+Gpus = Annotated[float | None, arg(help="GPUs of each run, or a part of one such as 0.25.")]
+Address = Annotated[str | None, arg(help="a running Ray cluster; this machine when left out.")]
+Retry = Annotated[
+    Many, arg(help='try this failed run again, alone ("all": every failed one); can be given several times.')
+]
 
 
 def grid(
-    what: Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="FILE|TABLE|RECIPE ...")]],
+    what: Positional[Annotated[tuple[str, ...], arg(metavar="FILE|TABLE|RECIPE ...", help=GRID)]],
     /,
     *,
-    scale: str = "small",
-    rows: tuple[str, ...] = (),
-    seeds: int | None = None,
-    set: Many = (),
-    out: Path = Path("runs"),
-    data: Path | None = None,
-    workers: int | None = None,
-    threads: int | None = None,
-    gpus: float | None = None,
-    address: str | None = None,
-    retry: Many = (),
-    dry_run: bool = False,
+    scale: Scale = "small",
+    rows: Rows = (),
+    seeds: Seeds = None,
+    set: Changes = (),
+    out: Out = Path("runs"),
+    data: Data = None,
+    workers: Workers = None,
+    threads: Threads = None,
+    gpus: Gpus = None,
+    address: Address = None,
+    retry: Retry = (),
+    dry_run: Annotated[bool, arg(help="only list the runs.")] = False,
 ) -> None:
     """Make many runs side by side; run the same command again to continue them.
 
@@ -41,21 +64,6 @@ def grid(
     Examples: ndr grid table1 --rows ndr lstm --seeds 2 --workers 2
     ndr grid mine.toml --out runs/mine --address ray://head:10001
     ndr grid mine.toml --out runs/mine --retry narrow-seed3
-
-    Args:
-        what: a file of runs (docs/scale.md), a table of the paper (table1 to table6), or a recipe.
-        scale: of a table's recipes, small or paper.
-        rows: only these models of a table.
-        seeds: how many (0, 1, ...); the file's, or the paper's 5, when left out.
-        set: change a setting of all runs, as key=value; can be given several times.
-        out: the folder for the folders of the runs.
-        data: where splits are kept; NDR_DATA or the user's cache when left out.
-        workers: runs at the same time; one for each core when left out.
-        threads: CPU threads of each run.
-        gpus: GPUs of each run, or a part of one such as 0.25.
-        address: a running Ray cluster; this machine when left out.
-        retry: try this failed run again, alone ("all": every failed one); can be given several times.
-        dry_run: only list the runs.
     """
     from ndr.scale.engine import Engine
     from ndr.scale.jobs import read_jobs
@@ -88,21 +96,21 @@ def finish(jobs: "Sequence[Job]", out: Path, engine: "Engine", retry: Sequence[s
 
 
 def search(
-    file: Positional[Annotated[str, tyro.conf.arg(metavar="FILE|NAME")]],
+    file: Positional[Annotated[str, arg(metavar="FILE|NAME", help=SEARCH)]],
     /,
     *,
-    recipe: str | None = None,
-    set: Many = (),
-    objective: Many = (),
-    runs: int | None = None,
-    hours: float | None = None,
-    seed: int | None = None,
-    out: Path | None = None,
-    data: Path | None = None,
-    workers: int | None = None,
-    threads: int | None = None,
-    gpus: float | None = None,
-    address: str | None = None,
+    recipe: Annotated[str | None, arg(help="where to start, instead of the file's.")] = None,
+    set: Changes = (),
+    objective: Annotated[Many, arg(help=OBJECTIVE)] = (),
+    runs: Annotated[int | None, arg(help="budget in runs.")] = None,
+    hours: Annotated[float | None, arg(help="budget in hours of this command and those it continues.")] = None,
+    seed: Annotated[int | None, arg(help="of all runs, and of the search.")] = None,
+    out: Annotated[Path | None, arg(help="the folder of the search; searches/NAME when left out.")] = None,
+    data: Data = None,
+    workers: Workers = None,
+    threads: Threads = None,
+    gpus: Gpus = None,
+    address: Address = None,
 ) -> None:
     """Search for good settings with Bayesian optimisation; run the same command again to continue.
 
@@ -110,21 +118,6 @@ def search(
 
     Examples: ndr search table10 --recipe ctl-forward-ndr-small --runs 30 --out searches/ndr
     ndr search mine.toml --hours 8 --objective valid=0.5 --objective iid=0.5
-
-    Args:
-        file: what to search (docs/scale.md), or a shipped one: table10 has the ranges of the paper.
-        recipe: where to start, instead of the file's.
-        set: change a setting of all runs, as key=value; can be given several times.
-        objective: weight of an accuracy, such as valid=1 (alone when left out) or iid=0.5; can be given several times.
-        runs: budget in runs.
-        hours: budget in hours of this command and those it continues.
-        seed: of all runs, and of the search.
-        out: the folder of the search; searches/NAME when left out.
-        data: where splits are kept.
-        workers: runs at the same time; one for each core when left out.
-        threads: CPU threads of each run.
-        gpus: GPUs of each run, or a part of one.
-        address: a running Ray cluster; this machine when left out.
     """
     from ndr.scale.engine import Engine
     from ndr.scale.search import run_search, write_best
@@ -165,24 +158,25 @@ def pair(text: str) -> tuple[str, object]:
 
 
 def reproduce(
-    tables: Positional[Annotated[tuple[str, ...], tyro.conf.arg(metavar="TABLE ...")]] = (),
+    tables: Positional[Annotated[tuple[str, ...], arg(metavar="TABLE ...", help=TABLE)]] = (),
     /,
     *,
-    scale: str = "small",
-    rows: tuple[str, ...] = (),
-    seeds: int | None = None,
-    out: Path = Path("runs"),
-    data: Path | None = None,
-    workers: int | None = None,
-    threads: int | None = None,
-    gpus: float | None = None,
-    address: str | None = None,
-    retry: Many = (),
-    dry_run: bool = False,
-    format: Literal["terminal", "markdown", "latex", "html"] = "terminal",
-    from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None,
-    page: Path | None = None,
-    collect: Path | None = None,
+    scale: Scale = "small",
+    rows: Rows = (),
+    seeds: Seeds = None,
+    out: Out = Path("runs"),
+    data: Data = None,
+    workers: Workers = None,
+    threads: Threads = None,
+    gpus: Gpus = None,
+    address: Address = None,
+    retry: Retry = (),
+    dry_run: Annotated[bool, arg(help="only say which runs, and what they will cost.")] = False,
+    format: Annotated[Format, arg(help="terminal, markdown, latex or html.")] = "terminal",
+    from_: Annotated[Path | None, arg(name="from", help=FROM)] = None,
+    page: Annotated[Path | None, arg(help="with --from, also write the page of all results to this file.")] = None,
+    far: Annotated[Path | None, arg(help="with --from, also write the page of depth sweeps to this file.")] = None,
+    collect: Annotated[Path | None, arg(help=COLLECT)] = None,
 ) -> None:
     """Make the runs of the paper's tables, or continue them, and print the tables with the paper's numbers beside ours.
 
@@ -191,26 +185,8 @@ def reproduce(
     Examples: ndr reproduce table1 --rows ndr lstm --seeds 2
     ndr reproduce table2 table3 --scale paper --dry-run
     ndr reproduce table1 --from results --format latex
-
-    Args:
-        tables: table1 to table6; with --from, all when left out.
-        scale: small (fits two CPU cores) or paper (the paper's own settings, for GPUs).
-        rows: only these models.
-        seeds: how many (0, 1, ...); the paper's 5 when left out.
-        out: the folder for the folders of the runs.
-        data: where splits are kept.
-        workers: runs at the same time; one for each core when left out.
-        threads: CPU threads of each run.
-        gpus: GPUs of each run, or a part of one.
-        address: a running Ray cluster; this machine when left out.
-        retry: try this failed run again, alone ("all": every failed one).
-        dry_run: only say which runs, and what they will cost.
-        format: terminal, markdown, latex or html.
-        from_: run nothing; print the tables from the results in this folder.
-        page: with --from, also write the page of all results to this file.
-        collect: afterwards copy the results of all finished runs to this folder.
     """
-    from ndr.paper import TABLES, fill, open_table, read_results, render, results_page
+    from ndr.paper import TABLES, far_page, fill, open_table, read_results, render, results_page
     from ndr.scale.engine import Engine
     from ndr.train.checkpoint import write_whole
 
@@ -233,6 +209,8 @@ def reproduce(
         draw_ponder(scale, out, data)
     if page is not None:
         write_whole(page, results_page(from_ or out).encode())
+    if far is not None:
+        far_page(from_ or out, far)
     if collect is not None:
         copy_results(out, collect)
     if failed:
