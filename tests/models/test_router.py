@@ -65,6 +65,13 @@ def test_steps_in_training_at_test_and_on_request():
         network(TOKENS, steps=0)
 
 
+def test_longer_inputs_can_take_more_steps():
+    network = router(test_steps=4, steps_per_column=1.5)
+    assert network.train().steps_now(None, 10) == 5
+    assert [network.eval().steps_now(None, columns) for columns in (1, 3, 10)] == [4, 5, 15]
+    assert network.steps_now(2, 10) == 2
+
+
 def test_the_remainder_is_the_mean_over_the_padded_batch():
     network = router(attention=Relative(heads=3), update=Residual(hidden=11), halting="A")
     logits, remainder = network.classify(TOKENS, LENGTHS)

@@ -49,8 +49,8 @@ def test_users_get_ranges_and_the_lock_lies_in_them(root):
             assert requirement.specifier.contains(version), f"{requirement} is locked at {version}: make lock"
 
 
-def test_the_lock_holds_whatever_a_locked_package_needs():
-    """Nothing is left for an installer to choose: each entry is asked for by another one or by the project."""
+def test_nothing_is_locked_that_nobody_asks_for():
+    """Each entry is asked for by another one or by the project itself."""
     entries = [entry for lock in DEVELOPMENT for entry in read(lock)]
     names = {entry.name for entry in entries} | {"ndr"}
     for entry in entries:

@@ -70,7 +70,7 @@ class NeuralDataRouter(Network, coders=json_coders(RouterSettings)):
         of a column with a copy gate.
         """
         columns, padding = self.frame(tokens, lengths)
-        encoded = self.encoder(self.embed(columns), padding, steps=self.steps_now(steps))
+        encoded = self.encoder(self.embed(columns), padding, steps=self.steps_now(steps, columns.shape[1]))
         cost = encoded.effort if encoded.remainder is None else encoded.remainder
         return self.score(self.read(encoded.states, lengths)), None if cost is None else cost.mean()
 
@@ -82,11 +82,14 @@ class NeuralDataRouter(Network, coders=json_coders(RouterSettings)):
         encoded = self.encoder(self.embed(columns), padding, steps=bound, until_still=True)
         return self.score(self.read(encoded.states, lengths)), encoded.steps
 
-    def steps_now(self, steps: int | None) -> int:
-        """What the caller asks for, or the settings' number for training or for anything else."""
+    def steps_now(self, steps: int | None, columns: int = 0) -> int:
+        """What the caller asks for, or the settings' number for training or, with so many columns, for anything else."""
         if steps is not None:
             return steps
-        return self.settings.steps if self.training else self.settings.test_steps or self.settings.steps
+        if self.training:
+            return self.settings.steps
+        least = self.settings.test_steps or self.settings.steps
+        return max(least, math.ceil(self.settings.steps_per_column * columns))
 
     def frame(
         self, tokens: Int[Tensor, "batch column"], lengths: Int[Tensor, " batch"] | None
@@ -133,7 +136,7 @@ class NeuralDataRouter(Network, coders=json_coders(RouterSettings)):
         record: list[StepRecord] = []
         with evaluating(self):
             start = self.embed(self.frame(ids, None)[0])
-            encoded = self.encoder(start, steps=self.steps_now(steps), record=record)
+            encoded = self.encoder(start, steps=self.steps_now(steps, start.shape[1]), record=record)
             answer = self.score(self.read(encoded.states, None)).argmax(-1)
             parts = stack(record, start)
             logits = self.score(parts["states"].to(self.embedding.weight)).float().cpu()

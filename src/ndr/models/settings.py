@@ -110,6 +110,8 @@ class RouterSettings(Texts):
     steps: Size = 14
     test_steps: Size | None = None
     """steps outside training; the same as in training when left out"""
+    steps_per_column: Annotated[float, Field(ge=0, le=1_000)] = 0.0
+    """and at least so many for each column: longer inputs take longer"""
     attention: Annotated[Geometric | Relative | AbsoluteRelative | Absolute, Field(discriminator="kind")] = Geometric()
     update: Annotated[CopyGated | Residual, Field(discriminator="kind")] = CopyGated()
     halting: Literal["A", "U"] | None = None

@@ -78,10 +78,11 @@ def traced_figure(
 
     network, task = open_router(run)
     truth = None if task is None else task.evaluate(text)
+    columns = len(network.vocabulary.tokenize(text)) + 2
     if total_steps is None and steps:
         # A later step than the network's own last one is a wish for more steps.
-        total_steps = max(max(steps) + 1, network.steps_now(None)) if max(steps) < 10_000 else None
-    check_trace(network, len(network.vocabulary.tokenize(text)) + 2, network.steps_now(total_steps))
+        total_steps = max(max(steps) + 1, network.steps_now(None, columns)) if max(steps) < 10_000 else None
+    check_trace(network, columns, network.steps_now(total_steps, columns))
     trace = network.trace(text, steps=total_steps)
     plot(trace, kind, steps=steps or None, head=head or None, panels=panels or None, out=out)
     right = "" if truth is None else " (right)" if trace.answer == truth else f" (right is {truth})"

@@ -110,6 +110,6 @@ class Studio:
     def trace(self, place: int, text: str, steps: int | None = None) -> PackedTrace:
         exhibit = self.exhibit(place)
         columns = len(exhibit.tokenize(text)) + 2
-        steps = exhibit.network.steps_now(steps)
+        steps = exhibit.network.steps_now(steps, columns)
         check_trace(exhibit.network, columns, steps, MAX_WEIGHTS, MAX_NUMBERS)
         return pack(exhibit.network.trace(text, steps=steps))
