@@ -72,7 +72,7 @@ def test_eval_says_what_has_changed_since_the_run(run: Path, data: Path, capsys:
     ("words", "sentence"),
     [
         (["eval", "RUN", "--depths", "x"], '"x" is not a depth'),
-        (["eval", "RUN", "--steps", "0"], "at least 1"),
+        (["eval", "RUN", "--steps", "0"], "between 1 and 1,000,000"),
         (["eval", "RUN", "--split", "tset"], 'did you mean "test"'),
         (["predict", "nowhere", "101 a"], 'there is no folder "nowhere"'),
         (["train", "ctl-forward-ndr-small", "--data", "/dev/null/x"], "/dev/null/x"),

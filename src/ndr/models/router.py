@@ -83,7 +83,7 @@ class NeuralDataRouter(Network, coders=json_coders(RouterSettings)):
         return self.score(self.read(encoded.states, lengths)), encoded.steps
 
     def steps_now(self, steps: int | None, columns: int = 0) -> int:
-        """What the caller asks for, or the settings' number for training or, with so many columns, for anything else."""
+        """What the caller asks for, or the settings' number: for training, or for so many columns in anything else."""
         if steps is not None:
             return steps
         if self.training:
