@@ -55,9 +55,10 @@ def run(quick: bool, router: str | None) -> Iterator[Measure]:
     for columns in attention.LENGTHS[:3] if quick else attention.LENGTHS:
         yield attention.measure_attention(columns, rounds)
     yield attention.measure_memory()
-    if network := inference.solved_router(router):
-        for still in (True, 0.2):
-            yield inference.measure_inference(network, 2 * rounds, still)
+    if opened := inference.solved_router(router):
+        for still in (False, True):
+            yield inference.measure_inference(opened, 2 * rounds, still)
+        yield inference.measure_predict(opened, rounds)
     for axis in ("steps",) if quick else scaling.AXES:
         yield from scaling.measure_scaling(axis, rounds)
     yield from scaling.measure_threads(rounds, training.SMALL if quick else training.PAPER)
