@@ -58,8 +58,9 @@ def measure_inference(opened: Opened, rounds: int, still: bool, steps: int = 14)
     (every, _), (early, taken) = answers(None), answers(still)
     differing = int((every != early).sum())
     times = side_by_side({"early": lambda: answers(still), "all": lambda: answers(None)}, rounds)
+    until = f"still ({STILL})" if still else "nothing changes at all"
     return Measure(
-        f"inference: table lookup with 1-5 functions, until {f'still ({STILL})' if still else 'nothing changes at all'}",
+        f"inference: table lookup with 1-5 functions, until {until}",
         times["early"] / SAMPLES * 1e6,
         "µs a sample",
         {f"all {steps} steps": times["all"] / SAMPLES * 1e6},
