@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ndr.errors import Refusal
+from ndr.train.checkpoint import write_whole
 from ndr.train.curves import new_figure, save_figure
 from ndr.train.sweep import wilson
 
@@ -42,14 +43,12 @@ def read_reaches(folder: Path | str) -> list[Reach]:
     """Every sweep in `folder`/depths, by task, model and seed. Files are called task-model-scale-seedN.json."""
     found = []
     for path in sorted(Path(folder, "depths").glob("*.json")):
-        named = re.fullmatch(r"(.+?)-([a-z-]+)-(?:small|paper)-seed(\d+)", path.stem)
-        task = next((task for task in TASKS if path.stem.startswith(f"{task}-")), None)
-        if named is None or task is None:
+        named = re.fullmatch(rf"({'|'.join(TASKS)})-(.+)-(?:small|paper)-seed(\d+)", path.stem)
+        if named is None:
             raise Refusal(f"{path} is not called task-model-scale-seedN.json")
-        model = path.stem.removeprefix(f"{task}-").rpartition("-seed")[0].rpartition("-")[0]
         rows = json.loads(path.read_text())
         depths = {int(depth): (row["accuracy"], row["count"], row["steps"]) for depth, row in rows.items()}
-        found.append(Reach(task, model, int(named[3]), dict(sorted(depths.items()))))
+        found.append(Reach(named[1], named[2], int(named[3]), dict(sorted(depths.items()))))
     return sorted(found, key=lambda each: (list(TASKS).index(each.task), each.model, each.seed))
 
 
@@ -68,7 +67,7 @@ def far_page(folder: Path | str, page: Path) -> None:
             parts.append(
                 f"## {title}\n\n![Accuracy against depth](images/{picture.name})\n\n{summary(own)}\n{seeds(own)}"
             )
-    page.write_text("\n".join(parts))
+    write_whole(page, "\n".join(parts).encode())
 
 
 def by_model(reaches: Sequence[Reach]) -> dict[str, list[Reach]]:

@@ -1,0 +1,47 @@
+"""The page of depth sweeps says what the sweeps say."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ndr.errors import Refusal
+from ndr.paper import far_page
+from ndr.paper.far import read_reaches
+
+
+def sweep(folder: Path, name: str, **accuracy: float) -> None:
+    rows = {depth[1:]: {"accuracy": right, "count": 100, "steps": 7} for depth, right in accuracy.items()}
+    (folder / "depths").mkdir(exist_ok=True)
+    (folder / "depths" / f"{name}.json").write_text(json.dumps(rows))
+
+
+def test_seeds_of_a_layer_are_put_together(tmp_path: Path) -> None:
+    sweep(tmp_path, "ctl-forward-crisp-small-seed0", d10=1.0, d100=0.9)
+    sweep(tmp_path, "ctl-forward-crisp-small-seed1", d10=1.0, d100=1.0)
+    sweep(tmp_path, "ctl-forward-ndr-small-seed0", d10=0.5)
+    (tmp_path / "far.md").write_text("Why it goes far.\n")
+    far_page(tmp_path, tmp_path / "how-far.md")
+    page = (tmp_path / "how-far.md").read_text()
+    assert "Why it goes far." in page
+    # 190 of 200 are right: Wilson's interval by hand.
+    assert (
+        "| crisp | 2 | **1.0000** [0.9812, 1.0000]; worst 1.0000 | **0.9500** [0.9104, 0.9726]; worst 0.9000 |" in page
+    )
+    assert "| ndr | 1 | **0.5000** [0.4038, 0.5962] |  |" in page
+    assert (tmp_path / "images" / "how-far-ctl-forward.png").stat().st_size > 5_000
+
+
+def test_names_say_task_model_and_seed(tmp_path: Path) -> None:
+    sweep(tmp_path, "ctl-backward-ndr-no-direction-small-seed3", d10=0.2)
+    (reach,) = read_reaches(tmp_path)
+    assert (reach.task, reach.model, reach.seed) == ("ctl-backward", "ndr-no-direction", 3)
+    sweep(tmp_path, "something", d10=0.2)
+    with pytest.raises(Refusal, match="task-model-scale-seedN"):
+        read_reaches(tmp_path)
+
+
+def test_without_sweeps_there_is_no_page(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="no sweeps"):
+        far_page(tmp_path, tmp_path / "how-far.md")
+    assert not (tmp_path / "how-far.md").exists()
