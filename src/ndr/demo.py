@@ -44,8 +44,8 @@ def demo(*, out: Path = Path("runs/demo"), seed: int = 0, threads: int | None = 
         "iid": "seen in training",
         "valid": "chosen on",
         "test": "tested on",
-        "depth-12": "beyond",
-        "depth-15": "beyond",
+        "depth-20": "beyond",
+        "depth-50": "beyond",
     }
     rows = [(each, note) for name, note in seen.items() for each in sweep_split(opened, open_split(opened.task, name))]
 
@@ -67,7 +67,7 @@ def demo(*, out: Path = Path("runs/demo"), seed: int = 0, threads: int | None = 
     console.print("next:")
     for command in (
         f'ndr predict {out} "{text}"',
-        f"ndr eval {out} --depths 10,15,20 --steps auto",
+        f"ndr eval {out} --depths 20,50,100 --steps auto",
         f'ndr figure {out} "{text}" --kind gates --out gates.png',
         f"ndr explore {out}",
         "ndr recipes",
