@@ -133,8 +133,12 @@ class Campaign:
             if problem:
                 return problem
         found = outcome(scene.victim, scene.folder)
+        # The checkpoints of a finished run serve nobody any more: one that was harmed then is not mended.
+        spare = {path.relative_to(scene.folder).as_posix() for path in scene.damaged if path.name == "last.safetensors"}
         differing = sorted(
-            name for name in undisturbed.outcome | found if undisturbed.outcome.get(name) != found.get(name)
+            name
+            for name in (undisturbed.outcome | found).keys() - spare
+            if undisturbed.outcome.get(name) != found.get(name)
         )
         return f"the outcome is another: {', '.join(differing)}" if differing else None
 

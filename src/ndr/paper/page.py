@@ -36,7 +36,7 @@ def results_page(folder: Path | str) -> str:
 
 
 def agreement(filled: Filled) -> str:
-    """Cell by cell: what is the paper's number within both spreads (or 0.05), and what is not."""
+    """Cell by cell: what is the paper's number, within its spread or 0.05, and what is not."""
     judged = [
         (row, column, cell)
         for row in filled.rows
@@ -46,7 +46,7 @@ def agreement(filled: Filled) -> str:
     differing = [each for each in judged if not each[2].agrees]
     lines = [
         f"{len(judged) - len(differing)} of {len(judged)} numbers agree with the paper "
-        "(within 0.05, or within both standard deviations together)."
+        "(within 0.05, or within its standard deviation)."
     ]
     if differing:
         lines.append("These do not:\n")

@@ -40,10 +40,13 @@ class Cell:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether ours is the paper's number, within both spreads; None if one is missing."""
+        """Whether ours is the paper's number, within 0.05 or the paper's own spread; None if one is missing.
+
+        Our spread is no excuse: seeds that differ wildly would agree with everything.
+        """
         if self.mean is None or self.paper is None:
             return None
-        return abs(self.mean - self.paper[0]) <= max(CLOSE, self.paper[1] + (self.deviation or 0.0)) + 1e-9
+        return abs(self.mean - self.paper[0]) <= max(CLOSE, self.paper[1]) + 1e-9
 
     @property
     def ours(self) -> str:
