@@ -78,8 +78,8 @@ def compiled(row):
     return torch.compile(network(row, torch.float64), backend="aot_eager", dynamic=False)
 
 
-# The remaining rows are these with a part left out.
-@pytest.mark.parametrize("row", ["bilstm", "dnc", "transformer-act-a", "rel", "geom-act-u", "absrel-gate", "ndr"])
+# Together these have every part; torch does not capture packed sequences, so there is nothing to see in the LSTMs.
+@pytest.mark.parametrize("row", ["dnc", "geom-act-u", "absrel-gate", "ndr"])
 @settings(FEW, max_examples=4)
 @given(data=st.data())
 def test_a_compiled_network_is_the_network(row, data):

@@ -51,15 +51,13 @@ def assert_finite(scores, grads, dtype):
 
 
 def applies(row, task, extreme, dtype):
-    """Networks that go token by token know no steps or heads; what takes long is tried on the other tasks' words in the
-    narrowest numbers only, and token by token not in the widest.
+    """Networks that go token by token know no steps or heads. What takes long is tried in the narrowest numbers only,
+    on table lookup and where all columns are taken at once also in the others.
     """
-    long = extreme in ("a thousand columns", "two hundred steps")
-    if long and task != "ctl-forward" and dtype != torch.bfloat16:
-        return False
-    if row in ("lstm", "bilstm", "dnc"):
-        return "column" in extreme and not (long and dtype == torch.float64)
-    return True
+    at_once = row not in ("lstm", "bilstm", "dnc")
+    if extreme in ("a thousand columns", "two hundred steps") and dtype != torch.bfloat16:
+        return at_once and task == "ctl-forward"
+    return at_once or "column" in extreme
 
 
 CASES = [
