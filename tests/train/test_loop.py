@@ -72,6 +72,13 @@ def test_the_latest_of_equally_good_networks_is_kept(tiny: Recipe, tmp_path: Pat
         ["optimiser.kind=muon"],
         ['steps={"low": 2, "high": 4, "linger": {"most": 3, "sleep": 0.4}}'],
         ["model.attention.stretch=0.3", "sharpening={}"],
+        [
+            "sampling=by-depth",
+            'curriculum={"solved": 0.01}',
+            "phases=curriculum",
+            "sharpening={}",
+            "model.attention.stretch=0.3",
+        ],
         ["sampling=by-depth", "columns=90", 'curriculum={"solved": 0.1}'],
     ],
 )

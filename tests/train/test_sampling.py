@@ -50,3 +50,18 @@ def test_the_rate_is_held_before_it_falls(iteration: int, rate: float):
         "optimiser.learning_rate=1.0", "optimiser.warm_up=10", "optimiser.decay=linear", "optimiser.hold=0.5"
     ).optimiser
     assert rate_at(iteration, 1000, optimiser) == pytest.approx(rate)
+
+
+def test_phases_can_wait_for_the_end_of_the_curriculum():
+    chosen = recipe(
+        'steps={"low": 2, "high": 2, "linger": {"most": 3, "share": 1.0, "begin": 0.5, "sleep": 0.3}}',
+        "phases=curriculum",
+        "optimiser.learning_rate=1.0",
+        "optimiser.hold=0.5",
+    )
+    waiting, begun = chosen.phases_start(None), chosen.phases_start(600)
+    assert (waiting, begun, recipe().phases_start(600)) == (1000, 600, 0)
+    assert all(pace_at(chosen, 0, each, 1, 1, waiting).sleep is None for each in (0, 500, 999))
+    assert [pace_at(chosen, 0, each, 1, 1, begun).sleep for each in (600, 799, 800, 999)] == [None, None, 0.3, 0.3]
+    assert rate_at(900, 1000, chosen.optimiser, waiting) == 1.0
+    assert rate_at(900, 1000, chosen.optimiser, begun) == pytest.approx(0.5)

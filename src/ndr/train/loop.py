@@ -44,6 +44,8 @@ class Progress:
     level: int = 0
     """of the curriculum, and the running accuracy there"""
     solved: float = 0.0
+    reached: int | None = None
+    """the iteration at which the curriculum came to its end"""
     milestones: dict[str, float] = field(default_factory=dict)
 
 
@@ -102,8 +104,9 @@ def run(
             indices = samples(progress.iteration, progress.level)
             depth = int(splits["train"].depths[indices].max())
             length = int(lab.lengths[indices].max())
-            pace = pace_at(recipe, seed, progress.iteration, depth, length)
-            loss, accuracy = lab.learn(indices, progress.iteration, pace)
+            start = recipe.phases_start(progress.reached)
+            pace = pace_at(recipe, seed, progress.iteration, depth, length, start)
+            loss, accuracy = lab.learn(indices, progress.iteration, pace, start)
             if pace.sleep is None:
                 lab.grow(progress, indices, accuracy)
             progress.iteration += 1
@@ -157,7 +160,9 @@ class Lab:
         assert isinstance(network, Network)
         return network
 
-    def learn(self, indices: Any, iteration: int, pace: Pace) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def learn(
+        self, indices: Any, iteration: int, pace: Pace, start: int = 0
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """One iteration: forward, backward, clip, step. The loss and, if a curriculum asks for it, the accuracy."""
         recipe, rank, world = self.recipe, self.fabric.global_rank, self.fabric.world_size
         share = indices[rank::world]
@@ -166,7 +171,7 @@ class Lab:
         lengths = None if batch.lengths is None else batch.lengths.to(self.fabric.device)
         self.model.train()
         if recipe.sharpening:
-            self.sharpen(recipe.sharpening.share(iteration / recipe.iterations))
+            self.sharpen(recipe.sharpening.share((iteration - start) / max(recipe.iterations - start, 1)))
         if isinstance(self.network, NeuralDataRouter):
             put_to_sleep(self.network, pace.sleep)
             logits, cost = self.model.classify(tokens, lengths, steps=pace.steps)
@@ -176,7 +181,7 @@ class Lab:
         total = loss if cost is None or not self.cost_weight else loss + self.cost_weight * cost
         # Gradients are averaged over the processes; shares may differ in size by one.
         self.fabric.backward(total if world == 1 else total * (len(share) * world / len(indices)))
-        set_rate(self.optimisers, rate_at(iteration, recipe.iterations, recipe.optimiser))
+        set_rate(self.optimisers, rate_at(iteration, recipe.iterations, recipe.optimiser, start))
         if recipe.optimiser.clip is not None:
             self.fabric.clip_gradients(self.model, self.optimisers[0], max_norm=recipe.optimiser.clip)
         for optimiser in self.optimisers:
@@ -197,6 +202,8 @@ class Lab:
         progress.solved += 0.05 * (float(accuracy) - progress.solved)
         if self.recipe.curriculum and progress.solved > self.recipe.curriculum.solved:
             progress.level, progress.solved = progress.level + 1, 0.0
+            if progress.level == len(self.ladder) - 1:
+                progress.reached = progress.iteration
 
     def sharpen(self, share: float) -> None:
         """Take this share of the stretches that the settings ask for."""

@@ -38,11 +38,14 @@ def groups(parameters: list[nn.Parameter], settings: Optimiser) -> list[dict[str
     return [{"params": rest, "factor": 1.0}, *([apart] if scalars else [])]
 
 
-def rate_at(iteration: int, iterations: int, settings: Optimiser) -> float:
-    """The learning rate of an iteration: warm-up, then constant, or falling to nothing at the end of the run."""
+def rate_at(iteration: int, iterations: int, settings: Optimiser, start: int = 0) -> float:
+    """The learning rate of an iteration: warm-up, then constant, or falling to nothing at the end of the run.
+
+    `hold` is a share of what follows `start`.
+    """
     if iteration < settings.warm_up:
         return settings.learning_rate * (iteration + 1) / settings.warm_up
-    held = max(settings.warm_up, settings.hold * iterations)
+    held = max(settings.warm_up, start + settings.hold * (iterations - start))
     done = max(0.0, (iteration - held) / max(iterations - held, 1))
     factor = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}[settings.decay]
     return settings.learning_rate * factor

@@ -145,6 +145,9 @@ class Recipe(Settings):
     """with by-depth: let depth or length grow as it is solved"""
     steps: TrainingSteps | None = None
     """draw the number of steps of each batch, instead of taking the model's own"""
+    phases: Literal["run", "curriculum"] = "run"
+    """what `sharpening`, `steps.linger` and `optimiser.hold` give shares of: the whole run, or what is left of it once
+    the curriculum has come to its end"""
     sharpening: Sharpening | None = None
     """crisp from the beginning when left out"""
     iterations: Size = 10_000
@@ -162,12 +165,18 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _by_depth(self) -> "Recipe":
+        if self.phases == "curriculum" and self.curriculum is None:
+            raise ValueError('phases "curriculum" need a curriculum')
         if self.sampling != "by-depth" and (self.curriculum or self.columns):
             raise ValueError('curriculum and columns need sampling "by-depth"')
         return self
 
     def open_task(self) -> Task:
         return shipped_task(self.task.name, self.task.variant)
+
+    def phases_start(self, reached: int | None) -> int:
+        """The iteration from which the phases count; `reached` is when the curriculum came to its end."""
+        return 0 if self.phases == "run" else self.iterations if reached is None else reached
 
     def on_task(self, task: Task) -> "Recipe":
         """The same settings for a task of your own."""

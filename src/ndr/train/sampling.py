@@ -78,14 +78,16 @@ class Pace(NamedTuple):
     """the chance that a column sleeps through a step"""
 
 
-def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int) -> Pace:
-    """The pace of a batch of this depth and length."""
+def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, start: int = 0) -> Pace:
+    """The pace of a batch of this depth and length; lingering begins at a share of what follows `start`."""
     if recipe.steps is None:
         return Pace()
     draw = np.random.default_rng([seed, iteration, 1])
     chosen, linger = recipe.steps, recipe.steps.linger
     steps = chosen.per_depth * depth + chosen.per_column * length + draw.integers(chosen.low, chosen.high + 1)
-    if linger is None or iteration < linger.begin * recipe.iterations or draw.random() >= linger.share:
+    if linger is None or iteration < start + linger.begin * (recipe.iterations - start):
+        return Pace(max(1, int(steps)))
+    if draw.random() >= linger.share:
         return Pace(max(1, int(steps)))
     return Pace(max(1, int(steps + draw.integers(1, linger.most + 1))), linger.sleep)
 
