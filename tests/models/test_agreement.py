@@ -78,13 +78,14 @@ def compiled(row):
     return torch.compile(network(row, torch.float64), backend="aot_eager", dynamic=False)
 
 
-# Together these have every part; torch does not capture packed sequences, so there is nothing to see in the LSTMs.
-@pytest.mark.parametrize("row", ["dnc", "geom-act-u", "absrel-gate", "ndr"])
+# Together these have every part of a router. Torch does not capture the LSTMs' packed sequences, and the DNC's loop
+# takes it long.
+@pytest.mark.parametrize("row", ["geom-act-u", "absrel-gate", "ndr"])
 @settings(FEW, max_examples=4)
 @given(data=st.data())
 def test_a_compiled_network_is_the_network(row, data):
-    """One shape, so that it is compiled once; tokens and lengths differ. The DNC's loop is unrolled: two tokens."""
-    rows, columns = (2, 2) if row == "dnc" else (3, 7)
+    """One shape, so that it is compiled once; tokens and lengths differ."""
+    rows, columns = 3, 7
     tokens = data.draw(st.lists(IDS, min_size=rows * columns, max_size=rows * columns))
     lengths = data.draw(st.lists(st.integers(1, columns), min_size=rows, max_size=rows))
     batch = torch.tensor(tokens).view(rows, columns), torch.tensor(lengths)
