@@ -102,3 +102,12 @@ def test_a_row_can_be_like_another_with_changes():
 
 def test_none_takes_a_part_away():
     assert merge({"steps": {"low": 1}, "batch": 2}, {"steps": "none"}) == {"steps": None, "batch": 2}
+
+
+def test_what_json_cannot_say_is_refused_too(tmp_path: Path):
+    dated = tmp_path / "dated.toml"
+    dated.write_text('batch = 2024-05-01\n[task]\nname = "ctl-forward"\n[model]\npreset = "ndr"\n')
+    with pytest.raises(Refusal, match="batch"):
+        load_recipe(dated)
+    with pytest.raises(Refusal, match="batch"):
+        load_recipe("ctl-forward-ndr-small", ["batch=" + "9" * 5_000])

@@ -52,7 +52,7 @@ class RunFolder:
         data = read_sealed(self.path / "recipe.json")
         try:
             return validate(data["recipe"]), int(data["seed"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise error if isinstance(error, Refusal) else Refusal(f"{self.path}/recipe.json is damaged") from error
 
     def result(self) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -207,7 +208,7 @@ def load_recipe(name_or_file: str | Path, overrides: list[str] | None = None) ->
             hint = nearest(str(name_or_file), names())
             raise Refusal(f'there is no recipe or file "{name_or_file}"{hint}; ndr recipes lists them')
         data = expand(path.stem, read_data(path))
-    data = json.loads(json.dumps(data))
+    data = deepcopy(data)
     for override in overrides or []:
         apply_override(data, override)
     return validate(data)
@@ -264,7 +265,8 @@ def apply_override(data: dict[str, Any], override: str) -> None:
         place = place[part]
     try:
         place[last] = json.loads(text)
-    except json.JSONDecodeError:
+    except ValueError:
+        # No JSON, or a number with thousands of digits: validation judges the word.
         place[last] = text
 
 
