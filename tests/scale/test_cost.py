@@ -33,7 +33,9 @@ def test_paper_runs_cost_what_was_counted_before(name: str, petaflop: float):
 
 
 def test_flop_by_hand():
-    recipe = load_recipe("ctl-forward-ndr-small", ["model.width=8", "model.update.hidden=16", "model.steps=3"])
+    recipe = load_recipe(
+        "ctl-forward-ndr-small", ["steps=null", "model.width=8", "model.update.hidden=16", "model.steps=3"]
+    )
     # Query, key and value, content bias, sides with bias, three scales, output; two normalisations; update and gate.
     attention = 8 * 8 + 2 * 8 * 8 + 8 + (8 * 2 + 2) + 3 + 8 * 8
     update = 2 * 2 * 8 + (8 * 16 + 16 + 16 * 8 + 8) + (8 * 8 + 8) * 2
@@ -46,7 +48,7 @@ def test_columns_of_table_lookup():
     spec = recipe.open_task().splits["train"].counts
     depths, counts = zip(*spec, strict=True)
     assert mean_columns(recipe) == pytest.approx(np.mean(depths) + 1 + 2)
-    uniform = load_recipe("ctl-forward-ndr-small", ["sampling=uniform"])
+    uniform = load_recipe("ctl-forward-ndr-small", ["sampling=uniform", "curriculum=null"])
     assert mean_columns(uniform) == pytest.approx(np.average(depths, weights=counts) + 1 + 2)
 
 
@@ -81,3 +83,6 @@ def test_steps_by_depth_and_batches_by_columns():
     depths = recipe.open_task().splits["train"].depths
     assert mean_batch(recipe) == pytest.approx(60 / mean_columns(recipe))
     assert training_steps(recipe, recipe.model) == pytest.approx(3 + 1.5 * sum(depths) / len(depths))
+    lingering = [*changes[:3], 'steps={"low": 2, "high": 2, "linger": {"most": 9, "share": 0.5, "begin": 0.6}}']
+    # In four tenths of the iterations half of the batches take one to nine steps more.
+    assert training_steps(load_recipe(recipe.name, lingering), recipe.model) == pytest.approx(2 + 0.4 * 0.5 * 5)

@@ -34,7 +34,7 @@ def test_the_notebook_runs(demo, capsys):
 
 def test_the_commands_of_figures_run(demo, tmp_path):
     text = (DOCS / "figures.md").read_text()
-    commands = re.findall(r"^ndr (figure runs/.*?)(?:\s+#.*)?$", text, re.M)
+    commands = re.findall(r"^ndr (figure (?:runs/|ndr-).*?)(?:\s+#.*)?$", text, re.M)
     assert len(commands) == 6
     for command in commands:
         words = [one or two for one, two in re.findall(r'"([^"]*)"|(\S+)', command)]

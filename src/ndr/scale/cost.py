@@ -79,8 +79,10 @@ def training_steps(recipe: Recipe, model: RouterSettings) -> float:
     """Of a batch, on average."""
     if recipe.steps is None:
         return model.steps
-    depths = recipe.open_task().splits["train"].depths
-    return (recipe.steps.low + recipe.steps.high) / 2 + recipe.steps.per_depth * sum(depths) / len(depths)
+    depths, steps, linger = recipe.open_task().splits["train"].depths, recipe.steps, recipe.steps.linger
+    needed = (steps.low + steps.high) / 2 + steps.per_depth * sum(depths) / len(depths)
+    longer = 0.0 if linger is None else linger.share * (1 - linger.begin) * (linger.most + 1) / 2
+    return needed + steps.per_column * (mean_columns(recipe) - 2) + longer
 
 
 def mean_batch(recipe: Recipe) -> float:

@@ -53,7 +53,10 @@ class RunFolder:
         try:
             return validate(data["recipe"]), int(data["seed"])
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise error if isinstance(error, Refusal) else Refusal(f"{self.path}/recipe.json is damaged") from error
+            file = self.path / "recipe.json"
+            why = f" ({error})" if isinstance(error, Refusal) else ""
+            advice = f"{file} is damaged{why}; remove {file} and run the training again, which writes it anew"
+            raise Refusal(advice) from error
 
     def result(self) -> dict[str, Any] | None:
         if not self.result_file.exists():

@@ -181,7 +181,11 @@ class Recipe(Settings):
 
     def on_task(self, task: Task) -> "Recipe":
         """The same settings for a task of your own."""
-        model = self.model.model_copy(update={"task": task.name, "tokens": task.tokens, "answers": task.answers})
+        changes: dict[str, Any] = {"task": task.name, "tokens": task.tokens, "answers": task.answers}
+        if isinstance(self.model, RouterSettings) and not set(task.answers) <= set(task.tokens):
+            # Only answers that are tokens can be read by their embeddings.
+            changes["output"] = "linear"
+        model = self.model.model_copy(update=changes)
         return self.model_copy(update={"task": TaskSettings(name=task.name), "model": model})
 
 
