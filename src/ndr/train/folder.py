@@ -107,7 +107,7 @@ class RunFolder:
     def differences(self) -> list[str]:
         """What was another version when the run was made."""
         then = read_json(self.path / "versions.json") if (self.path / "versions.json").exists() else {}
-        now = versions()
+        then, now = then if isinstance(then, dict) else {}, versions()
         return [
             f"{name} {then[name]} then, {now.get(name)} now"
             for name in ("ndr", "torch")

@@ -163,8 +163,9 @@ def listen(host: str, port: int) -> socket.socket:
         listener.bind(address)
         # From here on a browser may call: it waits in line until the server is up.
         listener.listen(128)
-    except OSError as error:
-        raise Refusal(f"cannot listen on {host} port {port}: {error.strerror or error}; try another --port") from error
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Refusal(f"cannot listen on {host!a} port {port}: {why}; try another --port or --host") from error
     return listener
 
 
