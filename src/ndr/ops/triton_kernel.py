@@ -25,7 +25,7 @@ BLOCK = 16
 
 
 @triton.jit
-def matches(query, keys, padding, base, side, stretch, columns, width, index, B: tl.constexpr, D: tl.constexpr):
+def matches(query, keys, padding, base, side, columns, width, index, B: tl.constexpr, D: tl.constexpr):
     """P of the sources from `base` on, brought under each other by distance; and the keys themselves."""
     source = base + tl.arange(0, 2 * B)
     entry = tl.arange(0, D)
@@ -36,18 +36,7 @@ def matches(query, keys, padding, base, side, stretch, columns, width, index, B:
     there = there & (tl.load(padding + source, mask=there, other=1) == 0)
     logits = tl.dot(query, tl.trans(key), input_precision="ieee") + side[:, None]
     logits = tl.gather(tl.where(there[None, :], logits, float("-inf")), index, 1)
-    match = (1 + 2 * stretch) / (1 + tl.exp(-logits)) - stretch
-    return tl.minimum(tl.maximum(match, 0.0), 1.0), key
-
-
-@triton.jit
-def slopes(match, stretch):
-    """dP/dlogit divided by P and by 1 − P; nothing where P is cut off. Without a stretch these are 1 − P and P."""
-    slope = (match + stretch) * (1 + stretch - match) / (1 + 2 * stretch)
-    inside = (match > 0) & (match < 1)
-    own = tl.where(inside, slope / tl.where(inside, match, 1.0), 0.0)
-    others = tl.where(inside, slope / tl.where(inside, 1 - match, 1.0), 0.0)
-    return tl.where(stretch > 0, own, 1 - match), tl.where(stretch > 0, others, match)
+    return 1 / (1 + tl.exp(-logits)), key
 
 
 @triton.jit
@@ -72,7 +61,7 @@ def multiply(a, b):
 def kernel(
     queries, keys, values, sides, padding, outputs, output_grads, deltas,
     query_grads, key_grads, value_grads, side_grads,
-    stretch, heads, columns, width, value_width,
+    heads, columns, width, value_width,
     B: tl.constexpr, D: tl.constexpr, V: tl.constexpr, BACKWARD: tl.constexpr,
 ):  # fmt: skip
     pair = tl.program_id(1)
@@ -110,8 +99,8 @@ def kernel(
         output = tl.zeros((B, V), tl.float32)
     for distance in range(1, columns, B):
         right_base, left_base = first + distance, first - distance - B + 1
-        near, right_key = matches(query, keys, padding, right_base, right, stretch, columns, width, right_index, B, D)
-        far, left_key = matches(query, keys, padding, left_base, left, stretch, columns, width, left_index, B, D)
+        near, right_key = matches(query, keys, padding, right_base, right, columns, width, right_index, B, D)
+        far, left_key = matches(query, keys, padding, left_base, left, columns, width, left_index, B, D)
         missed = tl.associative_scan((1 - near) * (1 - far), 1, multiply)
         left_for = before(missed, 1.0, B) * rest[:, None]
         rest = rest * tl.min(missed, 1)
@@ -135,10 +124,8 @@ def kernel(
             far_share = far_weight * tl.gather(tl.dot(got, tl.trans(left_value), input_precision="ieee"), left_index, 1)
             passed = tl.cumsum(near_share + far_share, 1)
             after_far = farther[:, None] - passed
-            near_own, near_others = slopes(near, stretch)
-            far_own, far_others = slopes(far, stretch)
-            near_grad = near_share * near_own - near_others * (after_far + far_share)
-            far_grad = far_share * far_own - far_others * after_far
+            near_grad = near_share * (1 - near) - near * (after_far + far_share)
+            far_grad = far_share * (1 - far) - far * after_far
             farther -= tl.sum(near_share + far_share, 1)
             right_grad += tl.sum(near_grad, 1)
             left_grad += tl.sum(far_grad, 1)
@@ -175,18 +162,11 @@ def kernel(
 
 
 def launch(
-    stretch: float,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    side: Tensor,
-    padding: Tensor,
-    output: Tensor,
-    *backward: Tensor,
+    query: Tensor, key: Tensor, value: Tensor, side: Tensor, padding: Tensor, output: Tensor, *backward: Tensor
 ) -> None:
     batch, heads, columns, width = query.shape
     grid = (triton.cdiv(columns, BLOCK), batch * heads)
-    sizes = (stretch, heads, columns, width, value.shape[-1])
+    sizes = (heads, columns, width, value.shape[-1])
     blocks = {"B": BLOCK, "D": room(width), "V": room(value.shape[-1])}
     rest = backward or (output,) * 6
     kernel[grid](query, key, value, side, padding, output, *rest, *sizes, **blocks, BACKWARD=bool(backward))
@@ -199,16 +179,13 @@ def room(width: int) -> int:
 
 class Attention(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, side: Tensor, padding: Tensor | None, stretch: float
-    ) -> Tensor:
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, side: Tensor, padding: Tensor | None) -> Tensor:
         inputs = [tensor.contiguous() for tensor in (query, key, value, side)]
         batch, _, columns, _ = query.shape
         none = torch.zeros(batch, columns, dtype=torch.uint8, device=query.device)
         mask = none if padding is None else padding.to(torch.uint8)
         output = torch.empty_like(inputs[2], dtype=torch.float32)
-        launch(stretch, *inputs, mask, output)
-        ctx.stretch = stretch
+        launch(*inputs, mask, output)
         ctx.save_for_backward(*inputs, mask, output)
         return output.to(value.dtype)
 
@@ -219,12 +196,10 @@ class Attention(torch.autograd.Function):
         output_grad = output_grad.contiguous()
         delta = (output_grad.float() * output).sum(-1)
         grads = [torch.zeros_like(tensor, dtype=torch.float32) for tensor in inputs]
-        launch(ctx.stretch, *inputs, mask, output, output_grad, delta, *grads)
-        return *(grad.to(tensor.dtype) for grad, tensor in zip(grads, inputs, strict=True)), None, None
+        launch(*inputs, mask, output, output_grad, delta, *grads)
+        return *(grad.to(tensor.dtype) for grad, tensor in zip(grads, inputs, strict=True)), None
 
 
-def attention(
-    query: Tensor, key: Tensor, value: Tensor, side: Tensor, key_padding_mask: Tensor | None, stretch: float = 0.0
-) -> Tensor:
-    output: Tensor = Attention.apply(query, key, value, side, key_padding_mask, stretch)
+def attention(query: Tensor, key: Tensor, value: Tensor, side: Tensor, key_padding_mask: Tensor | None) -> Tensor:
+    output: Tensor = Attention.apply(query, key, value, side, key_padding_mask)
     return output
