@@ -79,7 +79,8 @@ def export_folder(split: Split, out: Path, progress: Progress | None = None) -> 
     name = re.sub(r"\W+", "_", split.name)
     target = out / "data" / f"{name}.parquet"
     fill_whole(target, lambda unfinished: write_parquet(split, unfinished, progress))
-    present = sorted(path.stem for path in (out / "data").glob("*.parquet"))
+    # Not what a killed export left unfinished, whose name begins with a dot.
+    present = sorted(path.stem for path in (out / "data").glob("[!.]*.parquet"))
     fill_whole(out / "README.md", lambda unfinished: describe_folder(split, present, unfinished))
     return out
 

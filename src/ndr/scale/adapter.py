@@ -91,5 +91,8 @@ class Bell(Callback):
     def on_trial_error(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:
         config = trial.config
         assignment = Assignment(config["name"], config["recipe"], config["seed"], Path(config["out"]))
-        message = str(trial.get_pickled_error() or trial.get_error() or "")
+        try:
+            message = str(trial.get_pickled_error() or trial.get_error() or "")
+        except (OSError, EOFError):
+            message = "its message could not be kept"
         self.here.source.ended(assignment.name, {"failed": note_death(assignment, message)})

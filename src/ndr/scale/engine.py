@@ -6,12 +6,12 @@ the runs, so nothing of Ray's own state is kept.
 
 import logging
 import os
-import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from ndr.errors import Refusal, require
@@ -70,9 +70,15 @@ class Engine:
             return self.threads
         return 1 if self.address else max(1, cores() // self.width)
 
-    def run(self, source: Source, scratch: Path) -> None:
-        """Work through the source. Returns when nothing is left; Ctrl-C leaves the rest for the next time."""
-        with self.started() as available:
+    def run(self, source: Source, out: Path) -> None:
+        """Work through the source. Returns when nothing is left; Ctrl-C leaves the rest for the next time.
+
+        Ray's own notes go where every machine of a cluster can write, or else out of the way of a full disk.
+        """
+        shared = out / ".ray" if self.address else None
+        if shared is not None:
+            shared.mkdir(parents=True, exist_ok=True)
+        with self.started() as available, TemporaryDirectory(prefix="ndr-", dir=shared) as scratch:
             self.tune(source, scratch, available)
 
     @contextmanager
@@ -109,7 +115,7 @@ class Engine:
         finally:
             ray.shutdown()
 
-    def tune(self, source: Source, scratch: Path, available: dict[str, float]) -> None:
+    def tune(self, source: Source, scratch: str, available: dict[str, float]) -> None:
         from ray import tune
 
         from ndr.scale.adapter import Bell, Ears, Here, Questions
@@ -130,7 +136,7 @@ class Engine:
             ),
             run_config=tune.RunConfig(
                 name="tune",
-                storage_path=str(scratch.resolve()),
+                storage_path=str(Path(scratch).resolve()),
                 failure_config=tune.FailureConfig(max_failures=RESTARTS),
                 callbacks=[Bell(here)],
                 stop=Ears(here),
@@ -141,8 +147,6 @@ class Engine:
             tuner.fit()
         except KeyboardInterrupt:
             raise Refusal("stopped; the same command goes on from there") from None
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def check_reachable(address: str) -> None:

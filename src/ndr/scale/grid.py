@@ -1,8 +1,8 @@
 """A grid: a list of runs, made or continued side by side."""
 
-import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,9 @@ class GridSource:
 
     def ended(self, name: str, row: dict[str, Any]) -> None:
         self.board.ended(name, row)
-        self.write_summary()
+        # What hinders it (a full disk) is said when it is written for the last time.
+        with suppress(Refusal):
+            self.write_summary()
 
     def tick(self) -> None:
         self.board.draw()
@@ -64,7 +66,7 @@ def run_grid(jobs: Sequence[Job], out: Path, engine: Engine, *, retry: Sequence[
         with Board(engine.width) as board:
             source = GridSource(jobs, out, board)
             if source.waiting:
-                engine.run(source, out / ".ray" / str(time.time_ns()))
+                engine.run(source, out)
             source.write_summary()
     unfinished = [job for job in jobs if job.status(out) == "waiting"]
     if unfinished:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -53,9 +54,10 @@ class Job:
 
 
 def write_failure(folder: Path, recipe: dict[str, Any], seed: int, reason: str) -> None:
-    """Beside the run, in the form in which results are collected."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / FAILURE, {"recipe": recipe, "seed": seed, "failed": reason})
+    """Beside the run, in the form in which results are collected; a disk that takes nothing leaves the run waiting."""
+    with suppress(OSError, Refusal):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / FAILURE, {"recipe": recipe, "seed": seed, "failed": reason})
 
 
 class Entry(Settings):

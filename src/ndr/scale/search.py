@@ -33,7 +33,7 @@ def run_search(search: SearchFile, out: Path, engine: Engine) -> Any:
         with Board(engine.width) as board:
             source = StudySource(search, study, out, board)
             if source.has_more():
-                engine.run(source, out / ".ray" / str(time.time_ns()))
+                engine.run(source, out)
     return study
 
 
