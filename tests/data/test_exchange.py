@@ -12,6 +12,7 @@ from ndr.data import open_split
 from ndr.data.public import read_listops
 from ndr.errors import Refusal
 from ndr.tasks import get_task
+from ndr.whole import UNFINISHED
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "bring-your-own-task.md"
 
@@ -55,6 +56,8 @@ def test_datasets_folder(tmp_path: Path) -> None:
     folder = tmp_path / "listops-dataset"
     for split in ("valid", "depth-10"):
         assert run("export", "listops", "--split", split, "--count", "20", "--out", str(folder)) == 0
+        # What a killed export leaves behind is no split.
+        (folder / "data" / f"{UNFINISHED}0badcafe-iid.parquet").touch()
     card = (folder / "README.md").read_text()
     files = dict(re.findall(r"- split: (\w+)\n\s+path: (\S+)", card))
     assert set(files) == {"valid", "depth_10"}
