@@ -117,7 +117,7 @@ class Board:
         }
         words = [f"{number} {status}" for status, number in count.items() if number]
         left = self.left()
-        return " · ".join(words + ([f"about {duration(left)} left"] if left is not None else []))
+        return " · ".join(words + ([f"about {duration(left)} left"] if left else []))
 
     def left(self) -> float | None:
         """Of the whole grid: what runs, and what waits at the mean speed of what has run."""
