@@ -10,7 +10,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 # torch is pinned in a file of its own (torch.txt says why), and its build decides about these.
-WITH_TORCH = re.compile(r"(torch|triton|nvidia-[\w-]+|cuda-[\w-]+)==")
+WITH_TORCH = re.compile(r"(torch|nvidia-[\w-]+|cuda-[\w-]+)==")
 
 
 def main(options: list[str]) -> None:

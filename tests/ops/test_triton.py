@@ -9,7 +9,7 @@ from torch import Tensor
 if not torch.cuda.is_available():
     # Read when triton is imported, here for the first time.
     os.environ.setdefault("TRITON_INTERPRET", "1")
-pytest.importorskip("triton", reason="triton is not installed: pip install triton==3.7.1")
+pytest.importorskip("triton")
 
 from ndr.ops import geometric_attention
 
@@ -34,13 +34,19 @@ def results(inputs: list[Tensor], mask: Tensor | None, implementation: str) -> l
     return [output, *torch.autograd.grad(output, inputs, seed)]
 
 
-@pytest.mark.parametrize("columns", [1, 2, 3, 15, 16, 17, 37, 64, 131, 300])
+@pytest.mark.parametrize("columns", [1, 2, 3, 15, 16, 17, 37, 64])
 @pytest.mark.parametrize("masked", [False, True])
 def test_equals_the_reference(columns: int, masked: bool) -> None:
     inputs, mask = problem(columns, torch.float32), padding(columns) if masked else None
     for found, wanted in zip(results(inputs, mask, "triton"), results(inputs, mask, "reference"), strict=True):
         # What lies farther out is a difference of sums: its rounding is that of the largest sum.
         torch.testing.assert_close(found, wanted, rtol=1e-3, atol=5e-4)
+
+
+@pytest.mark.parametrize("columns", [131, 300])
+def test_long_ones_equal_the_reference(columns: int) -> None:
+    """The interpreter is slow, so once each: of the two sequences one is masked."""
+    test_equals_the_reference(columns, masked=True)
 
 
 def test_bfloat16() -> None:

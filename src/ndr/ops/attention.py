@@ -60,8 +60,9 @@ def by_triton(
     normalise: bool,
     stretch: float,
 ) -> Tensor:
-    # Of a stretched match the kernel's gradient, a difference of sums, would lose too many digits on long inputs.
-    if normalise or stretch > 0:
+    # The kernel counts in single precision; of a stretched match its gradient, a difference of sums, would lose too many
+    # digits on long inputs.
+    if normalise or stretch > 0 or query.dtype == torch.float64:
         return reference(query, key, value, side, key_padding_mask, normalise, stretch)
     # Triton comes with torch for GPUs and is no dependency.
     if not find_spec("triton"):
