@@ -60,8 +60,8 @@ def by_triton(
     normalise: bool,
     stretch: float,
 ) -> Tensor:
-    # The kernel counts in single precision; of a stretched match its gradient, a difference of sums, would lose too many
-    # digits on long inputs.
+    # The kernel counts in single precision; of a stretched match its gradient, a difference of sums, would lose too
+    # many digits on long inputs.
     if normalise or stretch > 0 or query.dtype == torch.float64:
         return reference(query, key, value, side, key_padding_mask, normalise, stretch)
     # Triton comes with torch for GPUs and is no dependency.
