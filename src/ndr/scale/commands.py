@@ -85,14 +85,13 @@ def finish(jobs: "Sequence[Job]", out: Path, engine: "Engine", retry: Sequence[s
     failed = run_grid(jobs, out, engine, retry=retry)
     console = Console()
     finished = sum(job.status(out) == "finished" for job in jobs)
-    console.print(f"{finished} of {len(jobs)} runs finished, {len(failed)} failed; kept in {out}", soft_wrap=True)
+    console.print(f"{finished} of {len(jobs)} runs finished; kept in {out}", soft_wrap=True)
     for job in failed:
         console.print(f"{job.name}: {job.reason(out)}", style="red", highlight=False, markup=False, soft_wrap=True)
     if failed:
         again = next((job.name for job in failed if job.problem is None), None)
-        if again is not None:
-            console.print(f"try one again with --retry {again}, or all of them with --retry all", highlight=False)
-        raise SystemExit(1)
+        hint = "" if again is None else f"; try one again with --retry {again}, or all of them with --retry all"
+        raise Refusal(f"{len(failed)} of {len(jobs)} runs failed{hint}")
 
 
 def search(

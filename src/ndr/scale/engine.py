@@ -147,6 +147,10 @@ class Engine:
             tuner.fit()
         except KeyboardInterrupt:
             raise Refusal("stopped; the same command goes on from there") from None
+        except (TimeoutError, tune.TuneError) as error:
+            # Such as a clock that jumped: Ray then takes its own notes for late.
+            reason = " ".join(str(error).split())[:300]
+            raise Refusal(f"Ray stopped ({reason}); the same command goes on from there") from error
 
 
 def check_reachable(address: str) -> None:

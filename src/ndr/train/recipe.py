@@ -148,7 +148,7 @@ class Recipe(Settings):
     """draw the number of steps of each batch, instead of taking the model's own"""
     phases: Literal["run", "curriculum"] = "run"
     """what `sharpening`, `steps.linger` and `optimiser.hold` give shares of: the whole run, or what is left of it once
-    the curriculum has come to its end"""
+    the curriculum, if there is one, has come to its end"""
     sharpening: Sharpening | None = None
     """crisp from the beginning when left out"""
     iterations: Size = 10_000
@@ -166,8 +166,6 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _by_depth(self) -> "Recipe":
-        if self.phases == "curriculum" and self.curriculum is None:
-            raise ValueError('phases "curriculum" need a curriculum')
         if self.sampling != "by-depth" and (self.curriculum or self.columns):
             raise ValueError('curriculum and columns need sampling "by-depth"')
         return self
@@ -177,7 +175,9 @@ class Recipe(Settings):
 
     def phases_start(self, reached: int | None) -> int:
         """The iteration from which the phases count; `reached` is when the curriculum came to its end."""
-        return 0 if self.phases == "run" else self.iterations if reached is None else reached
+        if self.phases == "run" or self.curriculum is None:
+            return 0
+        return self.iterations if reached is None else reached
 
     def on_task(self, task: Task) -> "Recipe":
         """The same settings for a task of your own."""
