@@ -60,7 +60,8 @@ def test_phases_can_wait_for_the_end_of_the_curriculum():
         "optimiser.hold=0.5",
     )
     waiting, begun = chosen.phases_start(None), chosen.phases_start(600)
-    assert (waiting, begun, recipe().phases_start(600)) == (1000, 600, 0)
+    assert (waiting, begun, recipe("phases=run").phases_start(600)) == (1000, 600, 0)
+    assert recipe("phases=curriculum", "curriculum=null").phases_start(None) == 0
     assert all(pace_at(chosen, 0, each, 1, 1, waiting).sleep is None for each in (0, 500, 999))
     assert [pace_at(chosen, 0, each, 1, 1, begun).sleep for each in (600, 799, 800, 999)] == [None, None, 0.3, 0.3]
     assert rate_at(900, 1000, chosen.optimiser, waiting) == 1.0
