@@ -46,8 +46,11 @@ def read_reaches(folder: Path | str) -> list[Reach]:
         named = re.fullmatch(rf"({'|'.join(TASKS)})-(.+)-(?:small|paper)-seed(\d+)", path.stem)
         if named is None:
             raise Refusal(f"{path} is not called task-model-scale-seedN.json")
-        rows = json.loads(path.read_text())
-        depths = {int(depth): (row["accuracy"], row["count"], row["steps"]) for depth, row in rows.items()}
+        try:
+            rows = json.loads(path.read_text())
+            depths = {int(depth): (row["accuracy"], row["count"], row["steps"]) for depth, row in rows.items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise Refusal(f"{path} is not the output of ndr eval --depths --json: {error}") from error
         found.append(Reach(named[1], named[2], int(named[3]), dict(sorted(depths.items()))))
     return sorted(found, key=lambda each: (list(TASKS).index(each.task), each.model, each.seed))
 

@@ -145,15 +145,12 @@ def search(
 
 
 def pair(text: str) -> tuple[str, object]:
-    import json
+    from ndr.train.recipe import value_of
 
     key, equals, value = text.partition("=")
     if not equals:
         raise Refusal(f'"{text}" is not of the form key=value')
-    try:
-        return key, json.loads(value)
-    except ValueError:
-        return key, value
+    return key, value_of(value)
 
 
 def reproduce(

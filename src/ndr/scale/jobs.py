@@ -49,7 +49,7 @@ class Job:
             return str(json.loads((out / self.name / FAILURE).read_text())["failed"])
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return "unknown: its failure.json is damaged"
 
 

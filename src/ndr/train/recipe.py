@@ -267,11 +267,16 @@ def apply_override(data: dict[str, Any], override: str) -> None:
         if not isinstance(place.get(part), dict):
             raise Refusal(f'a recipe has no key "{key}"{nearest(part, place)}')
         place = place[part]
+    place[last] = value_of(text)
+
+
+def value_of(text: str) -> Any:
+    """What a word of a command line says: JSON, or itself."""
     try:
-        place[last] = json.loads(text)
-    except ValueError:
-        # No JSON, or a number with thousands of digits: validation judges the word.
-        place[last] = text
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        # No JSON, a number with thousands of digits, or as many brackets: validation judges the word.
+        return text
 
 
 def read_data(path: Path) -> dict[str, Any]:
