@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from ndr.data.vocabulary import Vocabulary
 from ndr.errors import Refusal
+from ndr.models.outline import outline
 from ndr.models.settings import DNCSettings, ModelSettings, RecurrentSettings, RouterSettings, Texts
 
 SHIPPED = Path(__file__).parent / "pretrained"
@@ -107,7 +108,7 @@ class Network(nn.Module, PyTorchModelHubMixin, library_name="ndr", tags=["system
     @classmethod
     def from_weights(cls, settings: Texts, path: Path) -> Self:
         """A network with the weights of a safetensors file; names and shapes are compared before memory is taken."""
-        with torch.device("meta"):
+        with outline():
             network = cls(settings)
         expected = {name: list(value.shape) for name, value in network.state_dict().items()}
         try:

@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from ndr.data.vocabulary import Vocabulary
 from ndr.models.network import Network, build
+from ndr.models.outline import outline
 from ndr.models.router import NeuralDataRouter
 from ndr.models.settings import RouterSettings
 from ndr.tasks import Task
@@ -65,7 +66,7 @@ def work(recipe: Recipe) -> float:
 def flop_per_sample(recipe: Recipe) -> float:
     """Forward and backward of one sample: 6 per weight, column and step, and the products with other columns."""
     columns, model = mean_columns(recipe), recipe.model
-    with torch.device("meta"):
+    with outline():
         network = build(model)
     if isinstance(model, RouterSettings):
         assert isinstance(network, NeuralDataRouter)

@@ -6,6 +6,7 @@ import torch
 
 from ndr.errors import Refusal
 from ndr.models.network import build
+from ndr.models.outline import outline
 from ndr.models.settings import RouterSettings
 from ndr.train.recipe import Recipe
 
@@ -21,7 +22,7 @@ def physical_memory() -> int:
 
 def least_memory(recipe: Recipe, shortest: int) -> int:
     """What training needs at the very least: the weights and their companions, and every step's states for backward."""
-    with torch.device("meta"):
+    with outline():
         weights = sum(parameter.numel() for parameter in build(recipe.model).parameters())
     states = 0
     if isinstance(recipe.model, RouterSettings):
