@@ -45,6 +45,10 @@ def main() -> None:
             self.fabric.clip_gradients = inside.around(self.fabric.clip_gradients)
             for optimiser in self.optimisers:
                 optimiser.step = inside.around(optimiser.step)
+                optimiser.zero_grad = inside.around(optimiser.zero_grad)
+            if self.average is not None:
+                # What the optimiser leaves behind is the average.
+                self.average.update_parameters = inside.around(self.average.update_parameters)
 
         def look(self, progress: Any) -> None:
             """Evaluation is not part of an iteration."""
@@ -53,7 +57,8 @@ def main() -> None:
             return {"seconds": progress.seconds}
 
     loop_module.Lab = TimedLab  # type: ignore[misc]
-    recipe = load_recipe(RECIPE, [f"iterations={ITERATIONS}", f"evaluate_every={ITERATIONS}"])
+    # Every depth from the beginning, as in most of a run: the curriculum starts with shorter problems than any later.
+    recipe = load_recipe(RECIPE, [f"iterations={ITERATIONS}", f"evaluate_every={ITERATIONS}", "curriculum=null"])
     with tempfile.TemporaryDirectory() as folder:
         whole.seconds = loop_module.train(recipe, 0, Path(folder) / "run", loggers=())["seconds"]
     outside = 1 - inside.seconds / whole.seconds

@@ -27,7 +27,7 @@ from ndr.train.open import load_best
 from ndr.train.optimise import build_optimisers, optimiser_tensors, rate_at, restore_optimisers, set_rate
 from ndr.train.recipe import Recipe
 from ndr.train.report import Report
-from ndr.train.sampling import Pace, pace_at, schedule, size_of, torch_seed
+from ndr.train.sampling import Pace, pace_at, schedule, seed_device, size_of, torch_seed
 
 SAVE_SECONDS = 60.0
 
@@ -100,7 +100,7 @@ def run(
     try:
         while progress.iteration < recipe.iterations and not lab.satisfied(progress):
             began = time.perf_counter()
-            torch.manual_seed(torch_seed(seed, progress.iteration, fabric.global_rank))
+            seed_device(torch_seed(seed, progress.iteration, fabric.global_rank), fabric.device)
             indices = samples(progress.iteration, progress.level)
             depth = int(splits["train"].depths[indices].max())
             length = int(lab.lengths[indices].max())
@@ -169,7 +169,8 @@ class Lab:
         batch = self.splits["train"].batch(share)
         tokens, answers = batch.tokens.to(self.fabric.device), batch.answers.to(self.fabric.device)
         lengths = None if batch.lengths is None else batch.lengths.to(self.fabric.device)
-        self.model.train()
+        if not self.model.training:
+            self.model.train()
         if recipe.sharpening:
             self.sharpen(recipe.sharpening.share((iteration - start) / max(recipe.iterations - start, 1)))
         if isinstance(self.network, NeuralDataRouter):
@@ -191,7 +192,8 @@ class Lab:
             self.average.update_parameters(self.network)
         if recipe.curriculum is None:
             return loss.detach(), None
-        return loss.detach(), self.fabric.all_reduce((logits.argmax(-1) == answers).float().mean())
+        accuracy = (logits.argmax(-1) == answers).float().mean()
+        return loss.detach(), accuracy if world == 1 else self.fabric.all_reduce(accuracy)
 
     def grow(self, progress: Progress, indices: Any, accuracy: torch.Tensor | None) -> None:
         """Let the next size in once the newest is solved."""

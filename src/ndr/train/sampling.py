@@ -5,6 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from ndr.data import Equal, LengthBucketed, Split, Uniform
 from ndr.train.recipe import Recipe
@@ -95,3 +96,10 @@ def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, 
 def torch_seed(seed: int, iteration: int, rank: int) -> int:
     """Dropout of one iteration on one device. Seeding each iteration anew leaves no state to save."""
     return int(np.random.SeedSequence([seed, iteration, rank]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def seed_device(seed: int, device: torch.device) -> None:
+    """`torch.manual_seed` for the processor and one device; asking after every kind of device takes a millisecond."""
+    torch.default_generator.manual_seed(seed)
+    if device.type != "cpu":
+        torch.get_device_module(device).manual_seed(seed)
