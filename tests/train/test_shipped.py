@@ -32,6 +32,14 @@ def test_longer_inputs_than_in_training(name: str) -> None:
     assert far.accuracy >= 0.96
 
 
+def test_deeper_arithmetic_than_in_training() -> None:
+    opened = open_network("ndr-arithmetic-small")
+    by_depth = {
+        score.depth: score.accuracy for score in sweep_split(opened, open_split(opened.task, "test", count=400))
+    }
+    assert by_depth[7] >= 0.92 and by_depth[8] >= 0.85
+
+
 @pytest.mark.parametrize("name", LOOKUP)
 def test_without_its_gate_it_forgets(name: str) -> None:
     class Open(nn.Module):

@@ -132,4 +132,5 @@ def test_a_picture_that_fails_leaves_the_old_one(trace, tmp_path, monkeypatch):
 def test_panels_are_spread_evenly():
     assert arrange(12, 2.2) == (4, 3)
     assert arrange(1, 50.0) == (1, 1)
+    assert arrange(14, 4.2) == (3, 5)
     assert spread(list(range(20)), 4) == [0, 6, 13, 19]

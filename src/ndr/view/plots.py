@@ -142,8 +142,11 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def arrange(count: int, side: float) -> tuple[int, int]:
-    """How many panels of this width stand side by side, and in how many rows, the rows as even as can be."""
-    down = math.ceil(count / max(1, int(WIDE / (side + 0.15))))
+    """How many panels of this width stand side by side, and in how many rows, the rows as even as can be.
+
+    As many as fit on a page, and more when the picture would become a strip.
+    """
+    down = math.ceil(count / max(int(WIDE / (side + 0.15)), math.isqrt(count)))
     across = math.ceil(count / down)
     return across, math.ceil(count / across)
 
