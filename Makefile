@@ -39,7 +39,7 @@ faults: install  ## harm commands 200 times; nothing may be lost
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults --count 200 --page $(ARGUMENTS)
 
 fuzz: install    ## a million hostile inputs for every parser
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --count 1000000 --page $(ARGUMENTS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --count 1000000 --guided --page $(ARGUMENTS)
 
 load: install    ## 64 clients of every manner on the explorer for a minute
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.load --clients 64 --seconds 60 --page $(ARGUMENTS)

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from fuzz import mutate
+from fuzz.guided import Chance, guide
 from fuzz.parsers import SHARES
 from fuzz.runner import fuzz
 
@@ -33,3 +34,17 @@ def test_a_stumble_and_a_hang_would_be_found(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("fuzz.runner.LONGEST", 0.05)
     _, _, findings = fuzz("expression", seed=1, first=0, count=8)
     assert len(findings) == 8 and {finding.what.split(":")[0] for finding in findings} == {"KeyError", "Hang"}
+
+
+def test_a_fuzzer_makes_every_choice():
+    draws = [Chance(data).choice("abcdefgh") for data in (b"\x00", b"\x01", b"\x07")]
+    assert draws == ["a", "b", "h"]
+    assert Chance(b"").random() == Chance(b"").random()
+
+
+def test_coverage_guides_and_a_stumble_would_be_found():
+    pytest.importorskip("atheris", reason="Atheris is not there for this machine")
+    tried, reached, finding = guide("split_name", seed=1, count=300)
+    assert tried == 300 and reached > 10 and finding is None
+    # No parser, but an attribute beside them: it cannot be called.
+    assert "TypeError" in str(guide("folder", seed=1, count=300)[2])
