@@ -84,20 +84,21 @@ def summary(reaches: Sequence[Reach]) -> str:
     depths = sorted({depth for each in reaches for depth in each.depths})
     lines = ["| layer | seeds | " + " | ".join(map(str, depths)) + " |", "|---|---:" + "|---:" * len(depths) + "|"]
     for model, group in by_model(reaches).items():
-        cells = [pooled([each.depths[depth] for each in group if depth in each.depths]) for depth in depths]
+        cells = [pooled([each.depths[depth] for each in group if depth in each.depths], len(group)) for depth in depths]
         lines.append(f"| {model} | {len(group)} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
-def pooled(rows: Sequence[tuple[float, int, int]]) -> str:
-    """The mean over seeds, the interval of all problems together, and the worst seed."""
+def pooled(rows: Sequence[tuple[float, int, int]], seeds: int) -> str:
+    """The mean over seeds, the interval of all problems together, the worst seed, and whether some were not swept."""
     if not rows:
         return ""
     right, count = round(sum(row[0] * row[1] for row in rows)), sum(row[1] for row in rows)
     low, high = wilson(right, count)
     mean = sum(row[0] for row in rows) / len(rows)
     worst = "" if len(rows) == 1 else f"; worst {min(row[0] for row in rows):.4f}"
-    return f"**{mean:.4f}** [{low:.4f}, {high:.4f}]{worst}"
+    some = "" if len(rows) == seeds else f" ({len(rows)} of {seeds} seeds)"
+    return f"**{mean:.4f}** [{low:.4f}, {high:.4f}]{worst}{some}"
 
 
 def seeds(reaches: Sequence[Reach]) -> str:
