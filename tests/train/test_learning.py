@@ -18,6 +18,10 @@ SMALL = [
     "model.update.hidden=96",
     "model.update.dropout=0.0",
     "optimiser.learning_rate=2e-3",
+    "optimiser.averaging=0.99",
+    "phases=run",
+    "steps.linger.begin=0.6",
+    "thrift=0.03",
 ]
 
 
