@@ -31,7 +31,7 @@ def main() -> None:
     words = f"--count {chosen.count} --seed {chosen.seed}{' --guided' if chosen.guided else ''}"
     tally = "\n".join([*lines, "", f"`python -m tests.fuzz {words}`, {time.monotonic() - began:,.0f} s."])
     print(f"\n{tally}")
-    print("\n".join(findings[:50]))
+    print("\n".join(findings[:50]), end="\n" * bool(findings))
     if chosen.page:
         put("guided fuzzing" if chosen.guided else "fuzzing", tally)
     raise SystemExit(bool(findings))
@@ -60,8 +60,10 @@ def by_coverage(counts: dict[str, int], seed: int) -> tuple[list[str], list[str]
     for parser, wanted in counts.items():
         tried, reached, finding = guide(parser, seed, wanted)
         rows.append((tried, reached, int(finding is not None)))
-        everything += [] if finding is None else [f"{parser}: {finding}"]
         lines.append(row(parser.replace("_", " "), rows[-1]))
+        if finding is not None:
+            everything.append(f"{parser}: {finding}")
+            print(everything[-1], flush=True)
     tried, _, found = (sum(column) for column in zip(*rows, strict=True))
     return [*lines, row("**all**", (tried, "", found))], everything
 
