@@ -6,16 +6,17 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import zlib
 from pathlib import Path
 
 from ndr.errors import Refusal
 
+from .runner import LONGEST, fresh_folder
+
 ROOT = Path(__file__).parents[2]
 LONGEST_INPUT = 2_048
 # As the other engine allows: seconds for one input, and mebibytes for the process.
-LIMITS = ("-timeout=10", "-rss_limit_mb=2600")
+LIMITS = (f"-timeout={LONGEST}", "-rss_limit_mb=2600")
 
 
 class Chance(random.Random):
@@ -57,7 +58,7 @@ def main(parser: str, seed: str, count: str) -> None:
     with atheris.instrument_imports(include=["ndr"]):
         from .parsers import Parsers, refuse_long_work
 
-    folder = Path(tempfile.mkdtemp(prefix="ndr-fuzz-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
+    folder = fresh_folder()
     os.chdir(folder)
     parse = getattr(Parsers(folder), parser)
     refuse_long_work()

@@ -68,7 +68,7 @@ def fuzz(parser: str, seed: int, first: int, count: int) -> tuple[int, int, list
 def work(parser: str, seed: int, first: int, count: int, pipe: int) -> None:
     from .parsers import Parsers, refuse_long_work
 
-    folder = Path(tempfile.mkdtemp(prefix="ndr-fuzz-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
+    folder = fresh_folder()
     try:
         os.chdir(folder)
         parse = getattr(Parsers(folder), parser)
@@ -90,6 +90,11 @@ def work(parser: str, seed: int, first: int, count: int, pipe: int) -> None:
         say(pipe, 1, 0, f"{accepted} {refused}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def fresh_folder() -> Path:
+    """In memory where that is possible."""
+    return Path(tempfile.mkdtemp(prefix="ndr-fuzz-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
 
 
 def too_long(*_: object) -> None:
