@@ -55,6 +55,12 @@ def test_overrides_change_exactly_what_they_name():
     assert back == json.loads(load_recipe("ctl-forward-ndr-paper").model_dump_json())
 
 
+def test_an_override_can_begin_a_part_that_the_recipe_leaves_out():
+    assert load_recipe("ctl-forward-ndr-paper").sharpening is None
+    changed = load_recipe("ctl-forward-ndr-paper", ["sharpening.least=0.1"])
+    assert changed.sharpening is not None and changed.sharpening.least == 0.1
+
+
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [
@@ -62,6 +68,7 @@ def test_overrides_change_exactly_what_they_name():
         ("optimiser.learning_rat=3", 'did you mean "learning_rate"?'),
         ("model.update.hiden=3", 'did you mean "hidden"?'),
         ("optimizer.clip=1", 'did you mean "optimiser"?'),
+        ("curiculum.solved=0.9", 'did you mean "curriculum"?'),
         ("batch=0", "greater than or equal to 1"),
         ("model.attention.heads=3", "cannot be split into 3 heads"),
         ("batch", "not of the form key=value"),

@@ -264,7 +264,10 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     *path, last = key.strip().split(".")
     place = data
     for part in path:
-        if not isinstance(place.get(part), dict):
+        if place.get(part) is None:
+            # A part that the recipe leaves out; validation judges its name.
+            place[part] = {}
+        if not isinstance(place[part], dict):
             raise Refusal(f'a recipe has no key "{key}"{nearest(part, place)}')
         place = place[part]
     place[last] = value_of(text)
@@ -304,12 +307,18 @@ def expand_all() -> dict[str, dict[str, Any]]:
         file = read_data(path)
         for family, rows in file.items():
             shared = rows.pop("shared", {})
-            for row, own in rows.items():
-                own = merge(rows[own["like"]], own) if "like" in own else own
+            for row in rows:
+                own = with_likes(rows, row)
                 for task in (f"{family}-forward", f"{family}-backward") if family == "ctl" else (family,):
                     name = f"{task}-{row}-{scale}"
                     found[name] = expand(name, merge({"task": {"name": task}}, merge(shared, for_task(own, task))))
     return found
+
+
+def with_likes(rows: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
+    """A row over the row that it is like, which may itself be like another."""
+    own = rows[name]
+    return merge(with_likes(rows, own["like"]), own) if "like" in own else own
 
 
 def for_task(row: dict[str, Any], task: str) -> dict[str, Any]:
