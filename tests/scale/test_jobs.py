@@ -80,6 +80,13 @@ def test_a_bad_file_is_refused_in_one_sentence(tmp_path: Path, data: dict, sente
         read_jobs([write(tmp_path / "g.json", data)], "small")
 
 
+@pytest.mark.parametrize("seeds", [0, -1, 99999999999999999999])
+@pytest.mark.parametrize("what", ["table1", NAME])
+def test_a_number_of_seeds_that_nobody_means_is_refused(what: str, seeds: int):
+    with pytest.raises(Refusal, match="the number of seeds lies between 1 and 100"):
+        read_jobs([what], "small", (), seeds)
+
+
 def test_unknown_names_are_refused_with_the_nearest():
     with pytest.raises(Refusal, match='did you mean "table1"'):
         read_jobs(["tabl1"], "small")

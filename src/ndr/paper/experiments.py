@@ -10,6 +10,7 @@ from ndr.errors import Refusal, nearest
 from ndr.train.recipe import names
 
 TABLES = ("table1", "table2", "table3", "table4", "table5", "table6")
+MOST_SEEDS = 100
 DATA = Path(__file__).with_name("tables.toml")
 
 Measure = Literal["iid", "test", "test-last", "milestone", "none"]
@@ -126,10 +127,17 @@ def recipe_name(task: str, model: str, scale: str) -> str:
     return f"{task}-{model}-{scale}"
 
 
+def check_seeds(seeds: int | None) -> None:
+    """Whether so many seeds can be meant."""
+    if seeds is not None and not 1 <= seeds <= MOST_SEEDS:
+        raise Refusal(f"the number of seeds lies between 1 and {MOST_SEEDS}, not {seeds}; a grid file can list more")
+
+
 def plan(
     keys: tuple[str, ...], scale: str, models: tuple[str, ...] = (), seeds: int | None = None, tasks: str | None = None
 ) -> Plan:
     """Every run of these tables at a scale; a run that several tables share is there once."""
+    check_seeds(seeds)
     known = set(names())
     runs: dict[Run, None] = {}
     lacking: dict[str, None] = {}

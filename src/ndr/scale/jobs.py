@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError
 from ndr.errors import Refusal, nearest
 from ndr.models.settings import Settings
 from ndr.paper import TABLES, plan
+from ndr.paper.experiments import check_seeds
 from ndr.paper.results import FAILURE
 from ndr.train.checkpoint import write_json
 from ndr.train.folder import RunFolder
@@ -22,7 +23,7 @@ from ndr.train.recipe import Recipe, load_recipe, names, read_data
 
 Status = Literal["waiting", "finished", "failed"]
 # More than anybody waits for; a file cannot ask for so many that only listing them fills the memory.
-MOST_RUNS = 100_000
+MOST_RUNS = 10_000
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ def read_jobs(
     what: Iterable[str], scale: str, rows: tuple[str, ...] = (), seeds: int | None = None, changes: tuple[str, ...] = ()
 ) -> list[Job]:
     """Every run of these tables, recipes and files, each once. A bad recipe is a job with a problem."""
+    check_seeds(seeds)
     found: dict[str, Job] = {}
     for name in what:
         for job in jobs_of(name, scale, rows, seeds, changes):
@@ -101,7 +103,7 @@ def jobs_of(what: str, scale: str, rows: tuple[str, ...], seeds: int | None, cha
         runs = plan((what,), scale, rows, seeds).runs
         return [make_job(run.recipe, run.seed, changes) for run in runs]
     if what in names():
-        return [make_job(what, seed, changes) for seed in range(1 if seeds is None else min(seeds, MOST_RUNS))]
+        return [make_job(what, seed, changes) for seed in range(1 if seeds is None else seeds)]
     path = Path(what)
     if not path.is_file():
         hint = nearest(what, [*TABLES, *names()])
