@@ -43,6 +43,9 @@ def test_figure_refusals(folders, tmp_path, capsys):
     assert "must end in" in refused(capsys, "figure", router, "101 d", "--out", tmp_path / "a.jpeg")
     assert "must end in" in refused(capsys, "figure", router, "--kind", "routing", "--out", tmp_path / "a.gif")
     assert "at least 1" in refused(capsys, "figure", router, "101 d", "--total-steps", "0", "--out", out)
+    for kind, network in (("routing", router), ("ponder", folders["halting"])):
+        many = ("--kind", kind, "--total-steps", 10**12, "--out", out)
+        assert "too much to show" in refused(capsys, "figure", network, *many)
     assert "no step 20000" in refused(capsys, "figure", router, "101 d", "--steps", "20000", "--out", out)
     assert "has none" in refused(capsys, "figure", folders["transformer"], "--kind", "routing", "--out", out)
     assert not out.exists()
@@ -63,6 +66,7 @@ def test_explore_refusals(folders, tmp_path, capsys):
     router = folders["router"]
     assert "must end in .html" in refused(capsys, "explore", router, "--export", tmp_path / "view.txt")
     assert "at 4" in refused(capsys, "explore", router, "--export", tmp_path / "v.html", "--text", "101 x")
+    assert "at least 1" in refused(capsys, "explore", router, "--export", tmp_path / "v.html", "--steps", "-1")
     assert "belong to --export" in refused(capsys, "explore", router, "--steps", "3")
     assert "between 0 and 65535" in refused(capsys, "explore", router, "--port", "99999")
     assert "cannot listen" in refused(capsys, "explore", router, "--host", "256.1.1.1")

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from ndr.errors import Refusal
 from ndr.models.trace import StepRecord
 from ndr.nn import AdaptiveComputationTime, Layer, fused
 
@@ -94,5 +95,5 @@ def is_still(before: Tensor, after: Tensor, key_padding_mask: Tensor | None, tol
 
 def check_steps(steps: int) -> int:
     if steps < 1:
-        raise ValueError(f"steps must be at least 1, not {steps}")
+        raise Refusal(f"steps must be at least 1, not {steps}")
     return steps

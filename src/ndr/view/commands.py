@@ -49,8 +49,6 @@ def figure(
         seed: for "ponder" and "routing", which samples
     """
     require("matplotlib", "viz")
-    if total_steps is not None and total_steps < 1:
-        raise Refusal(f"the number of steps must be at least 1, not {total_steps}")
     if kind in ("ponder", "routing"):
         if text is not None:
             raise Refusal(f'the kind "{kind}" draws samples of the task; leave the text out')
