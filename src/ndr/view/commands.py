@@ -94,6 +94,7 @@ def sampled_figure(
     from ndr.view.ponder import plot_ponder_times, ponder_times
     from ndr.view.routing import draw_samples, plot_routing, read_routing
     from ndr.view.saving import PICTURES, check_suffix
+    from ndr.view.size import MOST_WEIGHTS, check_trace
     from ndr.whole import write_whole
 
     if seed < 0 or samples > MOST_SAMPLES:
@@ -102,12 +103,15 @@ def sampled_figure(
     if task is None:
         raise Refusal(f'the task of "{run}" is not one of ours, so no samples can be drawn')
     check_suffix(out, PICTURES if kind == "ponder" else (*PICTURES, ".json"))
+    texts = draw_samples(task, samples, depths or (tuple(range(1, 11)) if kind == "ponder" else (2, 3, 4, 5)), seed)
+    columns = max((len(network.vocabulary.tokenize(text)) for text in texts), default=0) + 2
+    # The traces of all samples are kept, so each has its share of what one may take.
+    share = MOST_WEIGHTS // max(len(texts), 1)
+    check_trace(network, columns, network.steps_now(total_steps, columns), share, share)
     if kind == "ponder":
-        texts = draw_samples(task, samples, depths or tuple(range(1, 11)), seed)
         times = ponder_times(network, texts, total_steps)
         plot_ponder_times(times, out)
         return f"{len(texts)} samples of {len(times.steps)} lengths"
-    texts = draw_samples(task, samples, depths or (2, 3, 4, 5), seed)
     report = read_routing(network, task, texts, steps=total_steps, seed=seed)
     if out.suffix.lower() == ".json":
         content = json.dumps(report.as_json(), indent=2) + "\n"

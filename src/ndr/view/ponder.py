@@ -12,7 +12,6 @@ from ndr.models import NeuralDataRouter
 from ndr.models.network import evaluating
 from ndr.view.plots import new_figure
 from ndr.view.saving import PICTURES, check_suffix, save_picture
-from ndr.view.size import check_trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,7 +42,6 @@ def ponder_times(network: NeuralDataRouter, texts: Sequence[str], steps: int | N
     with evaluating(network):
         for length, rows in sorted(by_length.items()):
             # One length at a time: no padding, and memory stays small.
-            check_trace(network, length, most)
             tokens = torch.tensor(rows, dtype=torch.long, device=network.device)
             encoded = network.encoder(network.embed(network.frame(tokens, None)[0]), steps=most)
             assert encoded.updates is not None

@@ -17,7 +17,6 @@ from ndr.models.trace import Trace
 from ndr.tasks import Task
 from ndr.view.plots import new_figure
 from ndr.view.saving import PICTURES, check_suffix, save_picture
-from ndr.view.size import MOST_WEIGHTS, check_trace
 from ndr.view.tree import Vertex, tree_of
 
 if TYPE_CHECKING:
@@ -140,14 +139,10 @@ def read_routing(
         operations = [place for place, vertex in enumerate(tree) if vertex.is_operation]
         if len(operations) < 2:
             continue
-        columns = len(network.vocabulary.tokenize(text)) + 2
-        # All traces are kept, so each has its share of what one may take.
-        share = MOST_WEIGHTS // len(texts)
-        check_trace(network, columns, network.steps_now(steps, columns), share, share)
         trace = network.trace(text, steps=steps)
         right += trace.answer == tree[0].value
-        own = [tree[place].column for place in operations]
-        samples.append(Sample(trace, tree, operations, opening_steps(trace)[own]))
+        columns = [tree[place].column for place in operations]
+        samples.append(Sample(trace, tree, operations, opening_steps(trace)[columns]))
         if progress is not None:
             progress(1)
     if not samples:
