@@ -44,6 +44,14 @@ def test_problems_can_grow_by_length():
     assert {int(lengths[index]) for iteration in range(50) for index in sampler.at(iteration, level=1)} == {3, 5}
 
 
+@pytest.mark.parametrize(("even", "share"), [(0.0, 0.01), (0.5, 1 / 11), (1.0, 0.5)])
+def test_rare_lengths_can_come_oftener(even: float, share: float):
+    depths, lengths = np.ones(101, dtype=int), np.array([9] + [5] * 100)
+    sampler = ByDepth(recipe("batch=1", f"even_lengths={even}"), depths, lengths, seed=0)
+    rare = np.mean([lengths[sampler.at(iteration, level=0)[0]] == 9 for iteration in range(2000)])
+    assert rare == pytest.approx(share, abs=0.03) and rare > 0
+
+
 @pytest.mark.parametrize(("iteration", "rate"), [(0, 0.1), (9, 1.0), (400, 1.0), (500, 1.0), (750, 0.5), (1000, 0.0)])
 def test_the_rate_is_held_before_it_falls(iteration: int, rate: float):
     optimiser = recipe(

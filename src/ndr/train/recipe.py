@@ -142,6 +142,8 @@ class Recipe(Settings):
     those of one depth, each equally often, and of one length"""
     columns: Size | None = None
     """with by-depth: fill a batch up to so many columns; `batch` is then the most samples in one"""
+    even_lengths: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """with by-depth: at 0 a length is drawn as often as it occurs at its depth, at 1 all equally often"""
     curriculum: Curriculum | None = None
     """with by-depth: let depth or length grow as it is solved"""
     steps: TrainingSteps | None = None
@@ -166,8 +168,8 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _by_depth(self) -> "Recipe":
-        if self.sampling != "by-depth" and (self.curriculum or self.columns):
-            raise ValueError('curriculum and columns need sampling "by-depth"')
+        if self.sampling != "by-depth" and (self.curriculum or self.columns or self.even_lengths):
+            raise ValueError('curriculum, columns and even_lengths need sampling "by-depth"')
         return self
 
     def open_task(self) -> Task:

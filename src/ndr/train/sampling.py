@@ -34,7 +34,7 @@ def any_level(sampler: Equal | LengthBucketed | Uniform, iteration: int, _: int)
 
 
 class ByDepth:
-    """A depth (or what else grows), then a length as common as it is there, then samples of both: no padding."""
+    """A depth (or what else grows), then a length, the common ones oftener, then samples of both: no padding."""
 
     def __init__(self, recipe: Recipe, depths: np.ndarray, lengths: np.ndarray, seed: int) -> None:
         self.recipe, self.seed = recipe, seed
@@ -44,8 +44,8 @@ class ByDepth:
     def at(self, iteration: int, level: int) -> np.ndarray:
         draw = np.random.default_rng([self.seed, iteration])
         members = self.groups[self.place(draw, level)]
-        sizes = np.array([len(indices) for _, indices in members])
-        length, indices = members[draw.choice(len(members), p=sizes / sizes.sum())]
+        weights = np.array([len(indices) for _, indices in members]) ** (1.0 - self.recipe.even_lengths)
+        length, indices = members[draw.choice(len(members), p=weights / weights.sum())]
         count = self.recipe.batch
         if self.recipe.columns is not None:
             count = min(count, max(1, self.recipe.columns // (length + 2)))
