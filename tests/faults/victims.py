@@ -156,7 +156,11 @@ def records(path: Path) -> list[str]:
 
 def timeless(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: timeless(each) for key, each in value.items() if key not in ("seconds", "checksum")}
+        return {
+            key: timeless(each)
+            for key, each in value.items()
+            if key not in ("seconds", "processor_seconds", "checksum")
+        }
     return [timeless(each) for each in value] if isinstance(value, list) else value
 
 

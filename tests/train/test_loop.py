@@ -113,7 +113,7 @@ def test_kills_at_random_moments_change_nothing(shrink: list[str], tmp_path: Pat
     recipe = tmp_path / "recipe.json"
     long = load_recipe("ctl-forward-ndr-small", [*shrink, "iterations=60", "evaluate_every=3"])
     recipe.write_text(long.model_dump_json())
-    quiet(long, 7, tmp_path / "whole", data)
+    command(recipe, tmp_path / "whole", data).communicate(timeout=120)
     chance = random.Random(0)
     killed = 0
     for _ in range(5):

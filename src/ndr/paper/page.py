@@ -59,17 +59,18 @@ def agreement(filled: Filled) -> str:
 
 def every_run(results: Sequence[Result]) -> str:
     lines = [
-        "| run | iid (end) | valid | test | best iteration | minutes |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| run | iid (end) | valid | test | best iteration | minutes | of a processor |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for result in results:
         if result.failure is not None:
-            lines.append(f"| {result.name} | failed: {result.failure} | | | | |")
+            lines.append(f"| {result.name} | failed: {result.failure} | | | | | |")
             continue
         numbers = [result.accuracy("last", "iid"), result.accuracy("best", "valid"), result.accuracy("best", "test")]
         shown = ["" if number is None else f"{number:.4f}" for number in numbers]
         record = result.record
         iterations = f"{record.get('best_iteration', '')} of {record.get('iterations', '')}"
-        minutes = f"{float(record.get('seconds', 0)) / 60:.1f}"
-        lines.append(f"| {result.name} | {' | '.join(shown)} | {iterations} | {minutes} |")
+        times = [record.get("seconds"), record.get("processor_seconds")]
+        minutes = ["" if seconds is None else f"{float(seconds) / 60:.1f}" for seconds in times]
+        lines.append(f"| {' | '.join([result.name, *shown, iterations, *minutes])} |")
     return "\n".join(lines) + "\n"

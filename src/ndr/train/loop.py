@@ -38,6 +38,8 @@ class Progress:
 
     iteration: int = 0
     seconds: float = 0.0
+    processor_seconds: float | None = 0.0
+    """over all threads, whatever else the machine does; unknown for runs begun by a version that did not count them"""
     best_iteration: int = 0
     best_valid: float = -1.0
     perfect_in_a_row: int = 0
@@ -99,7 +101,7 @@ def run(
     report.begin(progress.iteration)
     try:
         while progress.iteration < recipe.iterations and not lab.satisfied(progress):
-            began = time.perf_counter()
+            began, began_work = time.perf_counter(), time.process_time()
             seed_device(torch_seed(seed, progress.iteration, fabric.global_rank), fabric.device)
             indices = samples(progress.iteration, progress.level)
             depth = int(splits["train"].depths[indices].max())
@@ -111,6 +113,8 @@ def run(
                 lab.grow(progress, indices, accuracy)
             progress.iteration += 1
             progress.seconds += time.perf_counter() - began
+            if progress.processor_seconds is not None:
+                progress.processor_seconds += time.process_time() - began_work
             report.step(progress.iteration, loss)
             if progress.iteration % recipe.evaluate_every == 0 or progress.iteration == recipe.iterations:
                 lab.look(progress)
@@ -266,7 +270,7 @@ class Lab:
             if self.average is not None:
                 self.average.load_state_dict(part_of(tensors, "average."))
             restore_optimisers(self.optimisers, tensors)
-            progress = Progress(**state["progress"])
+            progress = Progress(**{"processor_seconds": None, **state["progress"]})
             self.report.go_on_with(state.get("curve") or self.report.noted(progress.iteration))
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
             raise (
@@ -294,6 +298,7 @@ class Lab:
             "seed": seed,
             "iterations": progress.iteration,
             "seconds": round(progress.seconds, 1),
+            "processor_seconds": None if progress.processor_seconds is None else round(progress.processor_seconds, 1),
             "best_iteration": progress.best_iteration,
             "milestones": progress.milestones,
             **{which: {name: score.record() for name, score in each.items()} for which, each in scores.items()},
