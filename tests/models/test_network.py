@@ -2,6 +2,7 @@
 
 import json
 import struct
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -196,7 +197,7 @@ def test_the_hub_is_asked_for_settings_and_weights_only(folder, monkeypatch):
         asked.update(options, name=name, patterns=allow_patterns)
         return str(folder)
 
-    monkeypatch.setattr("ndr.models.network.snapshot_download", snapshot)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
     network = NeuralDataRouter.from_pretrained("somebody/router", revision="v1")
     assert network.settings == KINDS[NeuralDataRouter]
     assert asked["name"] == "somebody/router"
@@ -204,11 +205,48 @@ def test_the_hub_is_asked_for_settings_and_weights_only(folder, monkeypatch):
     assert asked["patterns"] == ["config.json", "model.safetensors"]
 
 
+def test_the_hub_is_given_the_folder(monkeypatch):
+    given = {}
+
+    class Hub:
+        def __init__(self, token):
+            given["token"] = token
+
+        def create_repo(self, name, *, private, exist_ok):
+            given.update(private=private, exist_ok=exist_ok)
+            return SimpleNamespace(repo_id=f"me/{name}")
+
+        def upload_folder(self, *, repo_id, folder_path, commit_message):
+            given.update(name=repo_id, files=sorted(path.name for path in folder_path.iterdir()), why=commit_message)
+            given["again"] = load(folder_path).settings
+            return "https://hub/commit"
+
+    monkeypatch.setattr("huggingface_hub.HfApi", Hub)
+    network = build(KINDS[NeuralDataRouter])
+    assert network.push_to_hub("router", private=True, token="t", commit_message="better") == "https://hub/commit"
+    assert given == {
+        "token": "t",
+        "private": True,
+        "exist_ok": True,
+        "name": "me/router",
+        "files": ["README.md", "config.json", "model.safetensors"],
+        "why": "better",
+        "again": KINDS[NeuralDataRouter],
+    }
+
+
+def test_saving_keeps_a_readme_and_replaces_the_rest(folder):
+    (folder / "README.md").write_text("mine")
+    build(KINDS[DNC]).save_pretrained(folder)
+    assert (folder / "README.md").read_text() == "mine"
+    assert load(folder).settings == KINDS[DNC]
+
+
 def test_a_hub_that_does_not_answer(monkeypatch):
     def snapshot(*_, **__):
         raise FileNotFoundError("no connection\nand a long story")
 
-    monkeypatch.setattr("ndr.models.network.snapshot_download", snapshot)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
     with pytest.raises(Refusal, match=r"the hub did not give it: no connection$") as refused:
         NeuralDataRouter.from_pretrained("somebody/router")
     one_sentence(refused)

@@ -7,7 +7,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from ndr.models.network import json_coders
 from ndr.models.settings import DNCSettings
 from ndr.models.token_by_token import TokenByToken, at_last_token
 
@@ -45,7 +44,7 @@ class Control(NamedTuple):
     """exponents of the forward and the backward distribution"""
 
 
-class DNC(TokenByToken, coders=json_coders(DNCSettings)):
+class DNC(TokenByToken):
     """An LSTM controller that writes to and reads from a memory of cells at every token."""
 
     settings: DNCSettings

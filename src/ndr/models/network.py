@@ -2,24 +2,26 @@
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from tempfile import TemporaryDirectory
+from typing import ClassVar, Self
 
 import torch
-from huggingface_hub import PyTorchModelHubMixin, snapshot_download
 from jaxtyping import Float, Int
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_model
 from torch import Tensor, nn
 
 from ndr.data.vocabulary import Vocabulary
 from ndr.errors import Refusal
+from ndr.models import hub
 from ndr.models.outline import outline
 from ndr.models.settings import DNCSettings, ModelSettings, RecurrentSettings, RouterSettings, Texts
+from ndr.whole import fill_whole, read_text, write_whole
 
 SHIPPED = Path(__file__).parent / "pretrained"
 # The kinds of number, in the words of safetensors, that a network can compute with.
@@ -31,12 +33,7 @@ CLASSES = {
 }
 
 
-def json_coders(settings: type[Texts]) -> dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]]:
-    """How huggingface_hub writes a network's settings into config.json and reads them back."""
-    return {settings: (lambda value: value.model_dump(mode="json"), settings.model_validate)}
-
-
-class Network(nn.Module, PyTorchModelHubMixin, library_name="ndr", tags=["systematic-generalization"]):
+class Network(nn.Module):
     """A network over token ids [batch, column], without begin and end tokens: each network adds what it needs.
 
     `lengths` says how many ids of each row are real; without it all are.
@@ -75,8 +72,34 @@ class Network(nn.Module, PyTorchModelHubMixin, library_name="ndr", tags=["system
             logits = self(tokens.to(self.device), lengths.to(self.device), steps=steps)
         return [self.settings.answers[index] for index in logits.argmax(-1).tolist()]
 
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write model.safetensors, config.json and, unless there is one, README.md."""
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        config = place / "config.json"
+        # Old settings never stand beside new weights: without settings it is not the folder of a network.
+        config.unlink(missing_ok=True)
+        fill_whole(place / "model.safetensors", lambda unfinished: save_model(self, str(unfinished)))
+        settings = self.settings.model_dump(mode="json")
+        write_whole(config, json.dumps({"settings": settings}, sort_keys=True, indent=2).encode())
+        if not (place / "README.md").exists():
+            write_whole(place / "README.md", hub.CARD.format(kind=self.KIND).encode())
+
+    def push_to_hub(
+        self,
+        name: str,
+        *,
+        private: bool | None = None,
+        token: str | None = None,
+        commit_message: str = "Put a network there",
+    ) -> str:
+        """Put the network on the Hugging Face hub as `owner/name`; the address of the commit."""
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return hub.upload(Path(folder), name, private=private, token=token, message=commit_message)
+
     @classmethod
-    def from_pretrained(  # type: ignore[override]
+    def from_pretrained(
         cls,
         pretrained_model_name_or_path: str | Path,
         *,
@@ -92,7 +115,9 @@ class Network(nn.Module, PyTorchModelHubMixin, library_name="ndr", tags=["system
         """
         folder = find(pretrained_model_name_or_path)
         if not folder.is_dir():
-            folder = download(
+            if str(pretrained_model_name_or_path).count("/") != 1:
+                raise Refusal(missing(pretrained_model_name_or_path))
+            folder = hub.download(
                 str(pretrained_model_name_or_path),
                 force_download=force_download,
                 token=token,
@@ -161,17 +186,6 @@ def find(name_or_folder: str | Path) -> Path:
     return shipped if not folder.exists() and str(name_or_folder) == folder.name and shipped.is_dir() else folder
 
 
-def download(name: str, **options: Any) -> Path:
-    """The settings and weights of a network on the hub, and nothing else: no pickle is fetched or opened."""
-    if name.count("/") != 1:
-        raise Refusal(missing(name))
-    try:
-        return Path(snapshot_download(name, allow_patterns=["config.json", "model.safetensors"], **options))
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise Refusal(f'there is no folder "{name}", and the hub did not give it: {reason}') from error
-
-
 def missing(name: str | Path) -> str:
     known = sorted(path.name for path in SHIPPED.glob("*/")) if SHIPPED.is_dir() else []
     return f'there is no folder "{name}" and no shipped network of this name (shipped: {", ".join(known) or "none"})'
@@ -181,7 +195,7 @@ def read_settings(folder: Path) -> RouterSettings | RecurrentSettings | DNCSetti
     """The settings in a folder's config.json, checked before anything is built from them."""
     path = folder / "config.json"
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(read_text(path))
         adapter: TypeAdapter[RouterSettings | RecurrentSettings | DNCSettings] = TypeAdapter(ModelSettings)
         return adapter.validate_python(data["settings"])
     except FileNotFoundError as error:

@@ -5,12 +5,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from ndr.models.network import json_coders
 from ndr.models.settings import RecurrentSettings
 from ndr.models.token_by_token import TokenByToken, at_last_token
 
 
-class Recurrent(TokenByToken, coders=json_coders(RecurrentSettings)):
+class Recurrent(TokenByToken):
     """Reads the tokens and E. One direction answers from the last token's output, two from their final states."""
 
     settings: RecurrentSettings

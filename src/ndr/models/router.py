@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ndr.models.encoder import Encoder
-from ndr.models.network import Network, check_tokens, evaluating, json_coders
+from ndr.models.network import Network, check_tokens, evaluating
 from ndr.models.settings import AbsoluteRelative, CopyGated, Geometric, Relative, RouterSettings
 from ndr.models.trace import StepRecord, Trace, stack
 from ndr.nn import (
@@ -24,7 +24,7 @@ from ndr.nn import (
 from ndr.nn.position import sinusoid
 
 
-class NeuralDataRouter(Network, coders=json_coders(RouterSettings)):
+class NeuralDataRouter(Network):
     """Embedding → the same layer × steps → readout from the first or last column.
 
     >>> router = NeuralDataRouter(RouterSettings(tokens=("0", "1"), answers=("even", "odd")))
