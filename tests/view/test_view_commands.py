@@ -72,6 +72,20 @@ def test_explore_refusals(folders, tmp_path, capsys):
     assert "cannot listen" in refused(capsys, "explore", router, "--host", "256.1.1.1")
 
 
+def test_a_trace_is_made_by_one_thread_and_without_heavy_imports(folders, tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    program = f"""
+import sys
+from ndr.cli import main
+main(["explore", {str(folders["router"])!r}, "--export", {str(tmp_path / "view.html")!r}])
+import torch
+heavy = {{"huggingface_hub", "matplotlib", "lightning_fabric", "sympy", "torch._dynamo", "torch._inductor"}}
+print(torch.get_num_threads(), sorted(heavy & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines()[-1] == "1 []"
+
+
 def test_a_server_without_networks_ends_with_the_reason(tmp_path):
     # The page is served while the networks are opened, so this needs a process, and a loop, of its own.
     command = [sys.executable, "-m", "ndr", "explore", "nowhere", "--port", "0"]
