@@ -1,15 +1,47 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and are read only if they are not too long."""
 
 import contextlib
 import os
 import secrets
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from ndr.errors import Refusal
+from ndr.errors import Refusal, nearest
 
 # A file that a killed process left behind bears a name that begins so, never the name that was to be written.
 UNFINISHED = ".unfinished-"
+# Far more than any record holds: what is longer is not read into memory.
+LONGEST_RECORD = 64 * 2**20
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def read_whole(path: Path, most: int = LONGEST_RECORD) -> bytes:
+    """What a file holds; a ValueError if that is more than such a file ever holds, or if it is a pipe or device."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError("it is no file")
+    if found.st_size > most:
+        raise ValueError("it is far too long")
+    with path.open("rb") as file:
+        return file.read(found.st_size)
+
+
+def read_text(path: Path, most: int = LONGEST_RECORD) -> str:
+    return read_whole(path, most).decode()
+
+
+def check_target(path: Path, endings: tuple[str, ...] = ()) -> Path:
+    """The path, if a file can get this name; asked before the work whose outcome it is to hold."""
+    suffix = path.suffix.lower()
+    if endings and suffix not in endings:
+        hint = nearest(suffix, endings)
+        raise Refusal(f'cannot write "{path.name}"{hint}: its name must end in {", ".join(endings)}')
+    if path.is_dir():
+        raise Refusal(f'"{path}" is a folder; give the name of a file')
+    if not path.parent.is_dir():
+        raise Refusal(f'there is no folder "{path.parent}" to write "{path.name}" into')
+    return path
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -23,6 +55,7 @@ def fill_whole(path: Path, fill: Callable[[Path], object]) -> None:
     """
     unfinished = path.with_name(f"{UNFINISHED}{secrets.token_hex(4)}-{path.name}")
     try:
+        check_target(path)
         try:
             fill(unfinished)
             sync(unfinished)

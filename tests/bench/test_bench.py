@@ -60,9 +60,12 @@ def test_json_page_and_plots(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text('{"a": 1}')
-    with pytest.raises(Refusal, match="holds no measures"):
-        bench(from_json=tmp_path / "run.json")
+    measure = {"name": "x", "value": 1.0, "unit": "ms", "yardsticks": {}, "note": ""}
+    strange = [{"value": "fast"}, {"value": 0}, {"yardsticks": {"limit": None}}, {"name": 3}]
+    for said in ({"a": 1}, [3], *([measure | each] for each in strange)):
+        (tmp_path / "run.json").write_text(json.dumps(said))
+        with pytest.raises(Refusal, match="holds no measures"):
+            bench(from_json=tmp_path / "run.json")
 
 
 def test_threads_are_left_as_they_were() -> None:

@@ -142,6 +142,9 @@ def test_damage_is_noticed(data_folder: Path) -> None:
     (split.folder / "about.json").write_text("[]")
     with pytest.raises(Refusal, match="damaged"):
         open_split(get_task("arithmetic"), "test")
+    os.truncate(split.folder / "about.json", 2**40)
+    with pytest.raises(Refusal, match="it is far too long"):
+        open_split(get_task("arithmetic"), "test")
     shutil.rmtree(split.folder)
     assert verify(open_split(get_task("arithmetic"), "test"))
 

@@ -41,6 +41,27 @@ def test_names_say_task_model_and_seed(tmp_path: Path) -> None:
         read_reaches(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        [],
+        {"x": {}},
+        {"10": 3},
+        *(
+            {"10": {"accuracy": 0.5, "count": 9, "steps": 7} | each}
+            for each in ({"accuracy": "high"}, {"accuracy": 3}, {"count": 0}, {"steps": None})
+        ),
+    ],
+    ids=str,
+)
+def test_a_sweep_that_says_nonsense_is_refused_in_one_line(tmp_path: Path, said: object) -> None:
+    sweep(tmp_path, "ctl-forward-ndr-small-seed0", d10=0.2)
+    (tmp_path / "depths" / "ctl-forward-ndr-small-seed0.json").write_text(json.dumps(said))
+    with pytest.raises(Refusal, match=r"is not the output of ndr eval --depths --json: [^\n]+$"):
+        read_reaches(tmp_path)
+
+
 def test_without_sweeps_there_is_no_page(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="no sweeps"):
         far_page(tmp_path, tmp_path / "how-far.md")

@@ -7,9 +7,47 @@ import pytest
 
 from ndr.errors import Refusal
 from ndr.paper import collect, read_results
+from ndr.train.checkpoint import seal
 from ndr.train.recipe import names
 
 NAME = "ctl-forward-ndr-small"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"best": [1, 2]},
+        {"best": {"test": 3}},
+        {"best": {"test": {"accuracy": "high"}}},
+        {"best": {"test": {"accuracy": 7}}},
+        {"last": None},
+        {"milestones": {"soon": 0.5}},
+        {"milestones": [0.5]},
+        {"seconds": "long"},
+        {"seconds": float("inf")},
+        {"recipe": "mine"},
+        {"recipe": {"name": None}},
+        {"seed": float("inf")},
+        {"seed": -1},
+        {"seed": "0x"},
+        {"failed": {"why": 3}},
+    ],
+    ids=str,
+)
+def test_a_result_that_says_nonsense_is_refused_in_one_line(make, tmp_path: Path, changes: dict):
+    file = make(NAME, 0) / "result.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    with pytest.raises(Refusal, match=r"result\.json is damaged: [^\n]+; remove it, or copy it again$"):
+        read_results(tmp_path / "runs")
+
+
+def test_a_changed_digit_in_a_published_result_is_noticed(make, tmp_path: Path):
+    file = make(NAME, 0, test=0.625) / "result.json"
+    file.write_text(json.dumps(seal(json.loads(file.read_text()))))
+    assert read_results(tmp_path / "runs")[0].accuracy("best", "test") == 0.625
+    file.write_text(file.read_text().replace("0.625", "0.675"))
+    with pytest.raises(Refusal, match="its checksum is another"):
+        read_results(tmp_path / "runs")
 
 
 def test_results_survive_collecting(make, tmp_path: Path):

@@ -49,3 +49,10 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
         write_whole(file, b"new")
     assert file.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_checkpoint_larger_than_memory_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    save_checkpoint(tmp_path / "a.safetensors", {"a": torch.ones(99)}, {})
+    assert load_checkpoint(tmp_path / "a.safetensors") is not None
+    monkeypatch.setattr("ndr.train.checkpoint.physical_memory", lambda: 99)
+    assert load_checkpoint(tmp_path / "a.safetensors") is None

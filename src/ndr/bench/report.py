@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from ndr.bench.measure import Measure
 from ndr.errors import Refusal, require
-from ndr.whole import write_whole
+from ndr.whole import read_text, write_whole
 
+MEASURES = TypeAdapter(list[Measure])
 PAGE = """# Performance
 
 This page is made from `{source}` by `ndr bench --from-json {source} --page docs/performance.md`; do not edit it.
@@ -45,10 +48,13 @@ def write_json(measures: Iterable[Measure], path: Path) -> None:
 
 def read_json(path: Path) -> list[Measure]:
     try:
-        found: list[dict[str, Any]] = json.loads(path.read_text())
+        found: list[dict[str, Any]] = json.loads(read_text(path))
         names = ("name", "value", "unit", "yardsticks", "note")
-        return [Measure(**{name: each[name] for name in names}) for each in found]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        measures = MEASURES.validate_python([{name: each[name] for name in names} for each in found])
+        if not all(measure.value > 0 for measure in measures):
+            raise ValueError("a measure is a positive number")
+        return measures
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise Refusal(f"{path} holds no measures of ndr bench") from error
 
 

@@ -11,6 +11,7 @@ from ndr.data.split import Split
 from ndr.data.store import bar, open_split, verify
 from ndr.errors import Refusal
 from ndr.tasks import get_task
+from ndr.whole import PICTURES, check_target
 
 TaskName = Annotated[
     str,
@@ -106,7 +107,10 @@ def stats(
 
     from ndr.data.stats import depth_stats, draw_histograms
 
+    if out is not None:
+        check_target(out, PICTURES)
     found = opened(task, split, variant, seed, count)
+    picture = out or Path(f"{found.task.name}-{found.name.replace(',', '_').replace('/', '_')}.png")
     table = Table(
         "depth",
         "samples",
@@ -122,7 +126,6 @@ def stats(
             f"{row.majority:.1%}",
         )
     Console().print(table)
-    picture = out or Path(f"{found.task.name}-{found.name.replace(',', '_').replace('/', '_')}.png")
     draw_histograms(found, picture)
     print(f"picture  {picture}")
 
@@ -148,6 +151,8 @@ def export(
         raise Refusal(
             f'cannot write "{out.suffix}" files; use {", ".join(WRITERS)}, or no ending for a datasets folder'
         )
+    if out.suffix:
+        check_target(out)
     found = opened(task, split, variant, seed, count)
     with bar(f"writing {out}", len(found), sys.stderr.isatty()) as advance:
         export_split(found, out, advance)

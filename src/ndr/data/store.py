@@ -20,7 +20,7 @@ from ndr.errors import Refusal
 from ndr.tasks import SplitSpec, Task
 from ndr.tasks.stream import key_of
 from ndr.tasks.task import Columns, Progress, shuffled
-from ndr.whole import sync
+from ndr.whole import read_text, sync
 
 # Raised whenever the same spec and seed give other bytes.
 FORMAT = 1
@@ -168,7 +168,7 @@ def checksum(arrays: dict[str, np.ndarray]) -> str:
 def load(task: Task, name: str, seed: int, place: Path, about: dict[str, Any]) -> Split:
     """Open a split and compare it, byte by byte, with what it was made from and as."""
     try:
-        found = json.loads((place / "about.json").read_text())
+        found = json.loads(read_text(place / "about.json"))
         expected = {**json.loads(json.dumps(about)), "count": found["count"], "checksum": found["checksum"]}
         arrays = {title: open_array(place / f"{title}.npy") for title in ARRAYS}
         if found != expected:

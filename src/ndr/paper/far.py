@@ -1,16 +1,19 @@
 """The page "How far does it go?": accuracy against depth of every run swept with `ndr eval --depths --json`."""
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
 
 from ndr.errors import Refusal
-from ndr.train.checkpoint import write_whole
+from ndr.paper.results import Scored, reason
 from ndr.train.curves import new_figure, save_figure
 from ndr.train.sweep import wilson
+from ndr.whole import read_text, write_whole
 
 HEAD = """# How far does it go?
 
@@ -27,6 +30,19 @@ TASKS = {
     "listops": "ListOps (dependency depth)",
 }
 STYLES = {"crisp": ("#0072B2", "-"), "ndr": ("#D55E00", "--")}
+
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+class Row(Scored):
+    """One depth of a sweep."""
+
+    count: Positive
+    steps: Positive
+
+
+SWEEP = TypeAdapter(Annotated[dict[Positive, Row], Field(min_length=1)])
 
 
 @dataclass(frozen=True)
@@ -47,11 +63,11 @@ def read_reaches(folder: Path | str) -> list[Reach]:
         if named is None:
             raise Refusal(f"{path} is not called task-model-scale-seedN.json")
         try:
-            rows = json.loads(path.read_text())
-            depths = {int(depth): (row["accuracy"], row["count"], row["steps"]) for depth, row in rows.items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise Refusal(f"{path} is not the output of ndr eval --depths --json: {error}") from error
-        found.append(Reach(named[1], named[2], int(named[3]), dict(sorted(depths.items()))))
+            rows = SWEEP.validate_json(read_text(path))
+        except (OSError, ValueError) as error:
+            raise Refusal(f"{path} is not the output of ndr eval --depths --json: {reason(error)}") from error
+        depths = {depth: (row.accuracy, row.count, row.steps) for depth, row in sorted(rows.items())}
+        found.append(Reach(named[1], named[2], int(named[3]), depths))
     return sorted(found, key=lambda each: (list(TASKS).index(each.task), each.model, each.seed))
 
 
@@ -61,7 +77,7 @@ def far_page(folder: Path | str, page: Path) -> None:
     if not reaches:
         raise Refusal(f"there are no sweeps in {Path(folder, 'depths')}; make them with ndr eval RUN --depths … --json")
     notes = Path(folder, "far.md")
-    parts = [HEAD, notes.read_text()] if notes.is_file() else [HEAD]
+    parts = [HEAD, read_text(notes)] if notes.is_file() else [HEAD]
     for task, title in TASKS.items():
         own = [each for each in reaches if each.task == task]
         if own:

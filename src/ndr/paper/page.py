@@ -7,6 +7,7 @@ from ndr.paper.experiments import TABLES, open_table
 from ndr.paper.render import markdown
 from ndr.paper.results import Result, read_results
 from ndr.paper.tables import Filled, fill
+from ndr.whole import read_text
 
 HEAD = """# Results
 
@@ -24,7 +25,7 @@ def results_page(folder: Path | str) -> str:
     parts = [HEAD]
     notes = Path(folder) / "notes.md"
     if notes.is_file():
-        parts.append(notes.read_text().strip() + "\n")
+        parts.append(read_text(notes).strip() + "\n")
     for scale in sorted({result.scale for result in results}, key=lambda name: (name != "small", name)):
         of_scale = [result for result in results if result.scale == scale]
         filled = [each for key in TABLES if not (each := fill(open_table(key), scale, of_scale)).empty]

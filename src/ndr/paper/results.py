@@ -4,14 +4,42 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError
 
 from ndr.errors import Refusal
-from ndr.train.checkpoint import write_whole
+from ndr.train.checkpoint import is_intact
 from ndr.train.folder import difference
 from ndr.train.recipe import SHIPPED, load_recipe, names, validate
+from ndr.whole import read_text, read_whole, write_whole
 
 FAILURE = "failure.json"
+Share = Annotated[float, Field(ge=0, le=1)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Named(BaseModel):
+    name: str
+
+
+class Scored(BaseModel):
+    accuracy: Share
+
+
+class Record(BaseModel):
+    """What tables and pages take from a result, which may come from a stranger; the rest is not looked at."""
+
+    recipe: Named
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
+    failed: str | None = None
+    best: dict[str, Scored] = {}
+    last: dict[str, Scored] = {}
+    milestones: dict[int, Share] | None = None
+    best_iteration: int | None = None
+    iterations: int | None = None
+    seconds: Amount | None = None
+    processor_seconds: Amount | None = None
 
 
 @dataclass(frozen=True)
@@ -96,14 +124,25 @@ def candidates(root: Path) -> Iterable[Path]:
 def read_result(path: Path) -> Result | None:
     """The result in a file, or None if it holds something else."""
     try:
-        record = json.loads(path.read_text())
+        record = json.loads(read_text(path))
         if not isinstance(record, dict) or not ("best" in record or "failed" in record):
             return None
-        return Result(str(record["recipe"]["name"]), int(record["seed"]), record, path)
-    except (KeyError, TypeError):
-        return None
+        if not {"recipe", "seed"} <= record.keys():
+            return None
+        checked = Record.model_validate(record)
+        if not is_intact(record):
+            raise ValueError("its checksum is another")
     except (OSError, ValueError, RecursionError) as error:
-        raise Refusal(f"{path} is damaged: {error}; remove it, or copy it again") from error
+        raise Refusal(f"{path} is damaged: {reason(error)}; remove it, or copy it again") from error
+    return Result(checked.recipe.name, checked.seed, record, path)
+
+
+def reason(error: Exception) -> str:
+    """In one line; of several things that are wrong, the first."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+    return str(error)
 
 
 def collect(runs: Path | str, results: Path | str) -> tuple[list[Path], dict[str, str]]:
@@ -119,8 +158,8 @@ def collect(runs: Path | str, results: Path | str) -> tuple[list[Path], dict[str
             skipped[str(result.path.parent)] = difference
             continue
         target = Path(results) / result.scale / f"{result.name}.json"
-        content = result.path.read_bytes()
-        if target.is_file() and target.read_bytes() == content:
+        content = read_whole(result.path)
+        if target.is_file() and read_whole(target) == content:
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(target, content)

@@ -20,6 +20,7 @@ from ndr.paper.results import FAILURE
 from ndr.train.checkpoint import write_json
 from ndr.train.folder import RunFolder
 from ndr.train.recipe import Recipe, load_recipe, names, read_data
+from ndr.whole import read_text
 
 Status = Literal["waiting", "finished", "failed"]
 # More than anybody waits for; a file cannot ask for so many that only listing them fills the memory.
@@ -47,7 +48,7 @@ class Job:
         if self.problem is not None:
             return self.problem
         try:
-            return str(json.loads((out / self.name / FAILURE).read_text())["failed"])
+            return str(json.loads(read_text(out / self.name / FAILURE))["failed"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, RecursionError):

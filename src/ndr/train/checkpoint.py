@@ -12,7 +12,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from ndr.errors import Refusal
-from ndr.whole import write_whole
+from ndr.train.memory import physical_memory
+from ndr.whole import read_text, write_whole
 
 __all__ = [
     "checksum",
@@ -26,9 +27,6 @@ __all__ = [
     "write_whole",
 ]
 
-# Far more than any record of a run holds: what is longer is not read into memory.
-LONGEST_RECORD = 64 * 2**20
-
 
 def write_json(path: Path, data: Any) -> None:
     write_whole(path, (json.dumps(data, indent=2) + "\n").encode())
@@ -36,9 +34,7 @@ def write_json(path: Path, data: Any) -> None:
 
 def read_json(path: Path) -> Any:
     try:
-        if path.stat().st_size > LONGEST_RECORD:
-            raise ValueError("it is far too long")
-        return json.loads(path.read_text())
+        return json.loads(read_text(path))
     except FileNotFoundError as error:
         raise Refusal(f"{path} is missing: {path.parent} is not the folder of a run") from error
     except (OSError, ValueError, RecursionError) as error:
@@ -84,6 +80,8 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: Mapping[st
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
     """What was saved, or None when the file is missing or damaged. One that cannot be read is neither."""
     try:
+        if path.stat().st_size > physical_memory():
+            return None
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict

@@ -169,12 +169,15 @@ def evaluate(
     """
     from ndr.data import open_split
     from ndr.tasks import get_task
-    from ndr.train.checkpoint import write_whole
     from ndr.train.curves import draw_depths
     from ndr.train.open import open_network
     from ndr.train.sweep import read_depths, sweep_depths, sweep_split
+    from ndr.whole import PICTURES, check_target, write_whole
 
     use_threads(threads)
+    for target, endings in ((csv, ()), (plot, PICTURES)):
+        if target is not None:
+            check_target(target, endings)
     wanted = read_steps(steps)
     listed = None if depths is None else read_depths(depths)
     opened = open_network(run, None if task is None else get_task(task))
@@ -185,7 +188,7 @@ def evaluate(
         scores = sweep_split(opened, given, wanted)
     else:
         scores = []
-        for score in sweep_depths(opened, listed, wanted, count or 1_000, data):
+        for score in sweep_depths(opened, listed, wanted, 1_000 if count is None else count, data):
             scores.append(score)
             print(f"depth {score.depth}: {score.accuracy:.4f}", file=sys.stderr)
     if json:

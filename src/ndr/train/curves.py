@@ -57,5 +57,5 @@ def new_figure() -> Any:
 
 def save_figure(figure: Any, path: Path) -> None:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=path.suffix.lstrip(".") or "png", dpi=150)
+    figure.savefig(buffer, format=path.suffix[1:], dpi=150)
     write_whole(path, buffer.getvalue())

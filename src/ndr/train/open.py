@@ -8,10 +8,11 @@ from safetensors import safe_open
 from ndr.errors import Refusal
 from ndr.models.network import Network, find, load
 from ndr.tasks import Task
-from ndr.train.checkpoint import LONGEST_RECORD, checksum, is_intact, read_json
+from ndr.train.checkpoint import checksum, is_intact, read_json
 from ndr.train.folder import RunFolder
 from ndr.train.memory import physical_memory
 from ndr.train.recipe import shipped_task
+from ndr.whole import LONGEST_RECORD
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from ndr.train.checkpoint import write_whole
 from ndr.train.evaluate import Score
 from ndr.train.folder import RunFolder
 from ndr.train.recipe import Recipe
+from ndr.whole import read_whole
 
 LOGGERS = ("tensorboard", "wandb")
 
@@ -114,7 +115,7 @@ class Report:
         if not self.folder.metrics.exists():
             return []
         rows = []
-        for line in self.folder.metrics.read_text(errors="replace").splitlines():
+        for line in read_whole(self.folder.metrics).decode(errors="replace").splitlines():
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError):
