@@ -134,6 +134,17 @@ def test_threads_are_shared_out(monkeypatch: pytest.MonkeyPatch):
     assert Engine(workers=2, address="auto").threads_each == 1
 
 
+@pytest.mark.parametrize("asked", [{"workers": 0}, {"threads": 0}, {"workers": -1}, {"gpus": -1.0}, {"threads": 10**9}])
+def test_impossible_numbers_of_workers_are_refused(asked: dict[str, int]):
+    with pytest.raises(Refusal, match="lies between"):
+        Engine(**asked)
+
+
+def test_gpus_that_are_not_there_are_not_waited_for():
+    with pytest.raises(Refusal, match=r"this machine has 0\.25"):
+        Engine(gpus=0.5).tune(None, "", {"GPU": 0.25})
+
+
 def test_an_address_without_a_cluster_is_refused_at_once(tmp_path: Path, tiny: dict[str, object]):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

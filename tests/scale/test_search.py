@@ -9,8 +9,8 @@ import pytest
 
 from ndr.errors import Refusal
 from ndr.scale.board import Board
-from ndr.scale.engine import Assignment
-from ndr.scale.search import StudySource, open_study, write_best
+from ndr.scale.engine import Assignment, Engine
+from ndr.scale.search import StudySource, open_study, read_curve, run_search, write_best
 from ndr.scale.search_plots import draw_search
 from ndr.scale.space import SearchFile, read_search
 from ndr.train import load_recipe
@@ -165,6 +165,24 @@ def test_table_10_fits_the_recipes_it_was_made_for(tmp_path: Path, recipe: str):
     assert source.next() is None
 
 
+def test_words_are_not_multiplied(tmp_path: Path):
+    space = {"model.width": {"choices": ["wide"]}, "batch": {"low": 1, "high": 5, "times": "model.width"}}
+    with pytest.raises(Refusal, match="is 'wide', which cannot be multiplied"):
+        SearchFile.model_validate({**SEARCH, "space": space}).overrides({"model.width": "wide", "batch": 3})
+
+
+def test_a_damaged_study_is_refused_in_a_sentence(tmp_path: Path):
+    (tmp_path / "study.db").write_bytes(b"no database" * 99)
+    with pytest.raises(Refusal, match=r"study.db cannot be used \(file is not a database\).* remove"):
+        run_search(SearchFile.model_validate(SEARCH), tmp_path, Engine())
+
+
+def test_a_damaged_curve_is_refused_in_a_sentence(tmp_path: Path):
+    (tmp_path / "metrics.jsonl").write_text('{"iteration": 1}\n{"iter')
+    with pytest.raises(Refusal, match=r"metrics\.jsonl is damaged"):
+        read_curve(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -173,6 +191,11 @@ def test_table_10_fits_the_recipes_it_was_made_for(tmp_path: Path, recipe: str):
         ({"space": {"batch": {"choises": [1]}}}, 'did you mean "choices"'),
         ({"objective": {"test": 1.0}}, "objective"),
         ({"budget": 3}, "budget"),
+        ({"runs": 0}, "runs"),
+        ({"space": {"batch": {"low": 1, "high": 1e300}}}, "space.batch.high"),
+        ({"space": {"batch": {"low": 1, "high": 5, "step": 0}}}, "space.batch.step"),
+        ({"space": {"batch": {"low": 0, "high": 5, "log": True}}}, "more than 0"),
+        ({"space": {"batch": {"low": 1, "high": 5, "times": "model.widht"}}}, 'no setting "model.widht"'),
     ],
 )
 def test_a_bad_search_is_refused_in_one_sentence(tmp_path: Path, changes: dict, sentence: str):

@@ -19,6 +19,8 @@ from ndr.scale.jobs import write_failure
 
 # How often a trial whose worker died is started again.
 RESTARTS = 3
+# Of workers, of threads or GPUs of each.
+MOST = 1_024
 
 
 class Source(Protocol):
@@ -58,6 +60,11 @@ class Engine:
     gpus: float | None = None
     address: str | None = None
     data: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name, asked, least in (("workers", self.workers, 1), ("threads", self.threads, 1), ("gpus", self.gpus, 0)):
+            if asked is not None and not least <= asked <= MOST:
+                raise Refusal(f"--{name} lies between {least} and {MOST:,}, not {asked}")
 
     @property
     def width(self) -> int:
@@ -121,7 +128,13 @@ class Engine:
         from ndr.scale.adapter import Bell, Ears, Here, Questions
         from ndr.scale.trial import trial
 
-        gpus = self.gpus if self.gpus is not None else min(1.0, available.get("GPU", 0.0))
+        there = available.get("GPU", 0.0)
+        gpus = self.gpus if self.gpus is not None else min(1.0, there)
+        if self.address is None and gpus > there:
+            # A cluster may still grow; here Ray would wait for ever.
+            raise Refusal(
+                f"each run is to have {gpus:g} GPUs and this machine has {there:g}; ask for fewer with --gpus"
+            )
         resources = {"cpu": self.threads_each, **({"gpu": gpus} if gpus else {})}
         shared = {"threads": self.threads_each, "data": None if self.data is None else str(self.data.resolve())}
         workers = self.workers if self.address else self.width

@@ -7,6 +7,8 @@ off is continued from its checkpoint.
 import json
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from ndr.scale.space import SearchFile
 from ndr.train.checkpoint import write_json
 from ndr.train.folder import Holding
 from ndr.train.recipe import Recipe, load_recipe
+from ndr.whole import read_text
 
 # Asynchronous successive halving: of the runs that reach a quarter of their evaluations the better half goes on, and so
 # at half. Not earlier: on these tasks the deeper split stays at chance for long.
@@ -28,13 +31,29 @@ def run_search(search: SearchFile, out: Path, engine: Engine) -> Any:
     optuna = require("optuna", "search")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     out.mkdir(parents=True, exist_ok=True)
-    with Holding(out):
+    with Holding(out), refusing_damage(out):
         study = open_study(search, out)
         with Board(engine.width) as board:
             source = StudySource(search, study, out, board)
             if source.has_more():
                 engine.run(source, out)
     return study
+
+
+@contextmanager
+def refusing_damage(out: Path) -> Iterator[None]:
+    """What is wrong with the study, in a sentence."""
+    from optuna.exceptions import OptunaError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (OptunaError, SQLAlchemyError) as error:
+        study, reason = out / "study.db", str(error.__cause__ or error).partition("\n")[0]
+        raise Refusal(
+            f"{study} cannot be used ({reason}); make room or mend the rights, "
+            f"or remove {study} if it is damaged: the search then begins again"
+        ) from error
 
 
 def open_study(search: SearchFile, out: Path) -> Any:
@@ -149,7 +168,13 @@ def named_recipe(search: SearchFile, chosen: dict[str, Any], name: str) -> Recip
 
 
 def read_curve(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    file = folder / "metrics.jsonl"
+    try:
+        return [json.loads(line) for line in read_text(file).splitlines()]
+    except (OSError, ValueError, RecursionError) as error:
+        raise Refusal(
+            f"{file} is damaged ({error}); remove {folder} and the same command makes the run again"
+        ) from error
 
 
 def evaluation(recipe: Recipe, iteration: int) -> int:

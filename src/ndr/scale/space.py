@@ -12,15 +12,17 @@ from ndr.train.recipe import load_recipe, read_data
 
 SHIPPED = Path(__file__).parent / "searches"
 Positive = Annotated[float, Field(gt=0)]
+# Far beyond every setting, and far from where differences of floats overflow.
+Bound = Annotated[float, Field(ge=-1e12, le=1e12)]
 
 
 class Range(Settings):
     """One setting: from low to high (evenly, by logarithm, or in whole steps), or one of a few choices."""
 
-    low: float | None = None
-    high: float | None = None
+    low: Bound | None = None
+    high: Bound | None = None
     log: bool = False
-    step: int | None = None
+    step: Annotated[int, Field(ge=1)] | None = None
     choices: list[float | int | str | bool] | None = None
     times: str | None = None
     """multiply by this other setting"""
@@ -32,6 +34,8 @@ class Range(Settings):
             raise ValueError("give low and high, or choices")
         if bounded and not (self.low or 0.0) < (self.high or 0.0):
             raise ValueError("low must be less than high")
+        if bounded and self.log and (self.low or 0.0) <= 0:
+            raise ValueError("low must be more than 0 where log is true")
         if self.choices == []:
             raise ValueError("choices must not be empty")
         return self
@@ -54,7 +58,7 @@ class SearchFile(Settings):
     """settings of all runs"""
     objective: dict[Literal["valid", "iid"], Positive] = Field(default={"valid": 1.0})
     """weights of the accuracies whose sum is to become large"""
-    runs: int | None = None
+    runs: Annotated[int, Field(ge=1)] | None = None
     hours: Positive | None = None
     """the budget; whichever ends first"""
     space: dict[str, Range]
@@ -64,7 +68,7 @@ class SearchFile(Settings):
         values = dict(chosen)
         for key, each in self.space.items():
             if each.times is not None and key in chosen:
-                values[key] = int(chosen[key] * self.value_of(each.times, chosen))
+                values[key] = multiplied(key, chosen[key], each.times, self.value_of(each.times, chosen))
         return [f"{key}={json.dumps(value)}" for key, value in {**self.set, **values}.items()]
 
     def value_of(self, key: str, chosen: dict[str, Any]) -> Any:
@@ -72,7 +76,9 @@ class SearchFile(Settings):
             return chosen[key]
         data: Any = load_recipe(self.recipe, [f"{name}={json.dumps(value)}" for name, value in self.set.items()])
         for part in key.split("."):
-            data = getattr(data, part)
+            data = getattr(data, part, None)
+        if data is None:
+            raise Refusal(f'{self.recipe} has no setting "{key}" to multiply by')
         return data
 
     def score(self, row: dict[str, Any]) -> float:
@@ -80,6 +86,13 @@ class SearchFile(Settings):
         return float(
             sum(weight * row[split] for split, weight in self.objective.items()) / sum(self.objective.values())
         )
+
+
+def multiplied(key: str, value: Any, by: str, factor: Any) -> int:
+    for name, number in ((key, value), (by, factor)):
+        if not isinstance(number, int | float) or isinstance(number, bool):
+            raise Refusal(f'"{name}" is {number!r}, which cannot be multiplied; "times" is for numbers')
+    return int(value * factor)
 
 
 def read_search(name_or_file: str, changes: dict[str, Any]) -> SearchFile:
@@ -92,9 +105,13 @@ def read_search(name_or_file: str, changes: dict[str, Any]) -> SearchFile:
             f'there is no search or file "{name_or_file}"{nearest(name_or_file, known)}; shipped: {", ".join(known)}'
         )
     try:
-        return SearchFile.model_validate({**read_data(path), **changes})
+        found = SearchFile.model_validate({**read_data(path), **changes})
     except ValidationError as error:
         first = error.errors()[0]
         where = [str(part) for part in first["loc"]]
         hint = nearest(where[-1], [*SearchFile.model_fields, *Range.model_fields]) if "extra" in first["type"] else ""
         raise Refusal(f"{path}: {'.'.join(where)}: {first['msg']}{hint}") from error
+    for each in found.space.values():
+        if each.times is not None and each.times not in found.space:
+            found.value_of(each.times, {})
+    return found
