@@ -169,3 +169,11 @@ def test_words_that_make_no_vocabulary(words):
 def test_wrong_tokens_get_one_sentence(tokens, lengths, words):
     with pytest.raises(ValueError, match=words):
         router()(tokens, lengths)
+
+
+def test_a_column_can_be_asked_instead_of_the_readout():
+    network = router().eval()
+    logits, _ = network.classify(TOKENS, steps=3, ask=1)
+    states = network.encoder(network.embed(network.frame(TOKENS, None)[0]), steps=3).states
+    torch.testing.assert_close(logits, network.score(states[:, 2]))
+    assert not logits.allclose(network(TOKENS, steps=3))

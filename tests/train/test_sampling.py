@@ -1,11 +1,15 @@
 """Which samples and how many steps an iteration gets."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
+import torch
 
+from ndr.errors import Refusal
 from ndr.train.optimise import rate_at
 from ndr.train.recipe import Recipe, load_recipe
-from ndr.train.sampling import ByDepth, pace_at
+from ndr.train.sampling import ByDepth, Place, pace_at, place_at, surround
 
 
 def recipe(*changes: str) -> Recipe:
@@ -74,3 +78,30 @@ def test_phases_can_wait_for_the_end_of_the_curriculum():
     assert [pace_at(chosen, 0, each, 1, 1, begun).sleep for each in (600, 799, 800, 999)] == [None, None, 0.3, 0.3]
     assert rate_at(900, 1000, chosen.optimiser, waiting) == 1.0
     assert rate_at(900, 1000, chosen.optimiser, begun) == pytest.approx(0.5)
+
+
+def test_surroundings_put_random_tokens_beside_the_same_problem():
+    chosen = recipe('surroundings={"ask": "last", "share": 0.5, "most": 3}')
+    places = [place_at(chosen, 7, iteration) for iteration in range(400)]
+    assert places == [place_at(chosen, 7, iteration) for iteration in range(400)]
+    there = [place for place in places if place is not None]
+    assert len(there) / len(places) == pytest.approx(0.5, abs=0.08)
+    assert {place.left for place in there} == {place.right for place in there} == {0, 1, 2, 3}
+    assert place_at(recipe(), 7, 0) is None
+
+
+@pytest.mark.parametrize(("ask", "asked"), [("first", 2), ("last", 4)])
+def test_the_asked_column_is_the_problems_own(ask: Literal["first", "last"], asked: int):
+    tokens = torch.tensor([[90, 91, 92], [93, 94, 95]])
+    surrounded, column = surround(tokens, Place(left=2, right=1, ask=ask), kinds=5)
+    assert surrounded.shape == (2, 6) and column == asked
+    assert surrounded[:, 2:5].equal(tokens)
+    assert surrounded[:, [0, 1, 5]].max() < 5
+
+
+def test_surroundings_are_for_routers_with_one_length_a_batch():
+    around = 'surroundings={"ask": "last"}'
+    with pytest.raises(Refusal, match="by-depth"):
+        recipe(around, "sampling=uniform")
+    with pytest.raises(Refusal, match="router"):
+        load_recipe("ctl-forward-lstm-small", ["sampling=by-depth", around])

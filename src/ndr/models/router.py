@@ -65,14 +65,17 @@ class NeuralDataRouter(Network):
         lengths: Int[Tensor, " batch"] | None = None,
         *,
         steps: int | None = None,
+        ask: int | None = None,
     ) -> tuple[Float[Tensor, "batch class"], Float[Tensor, ""] | None]:
         """The score of each answer, and what training can keep small: the mean remainder with halting, the mean effort
-        of a column with a copy gate.
+        of a column with a copy gate. `ask` reads from the column of that token instead of the readout.
         """
         columns, padding = self.frame(tokens, lengths)
         encoded = self.encoder(self.embed(columns), padding, steps=self.steps_now(steps, columns.shape[1]))
         cost = encoded.effort if encoded.remainder is None else encoded.remainder
-        return self.score(self.read(encoded.states, lengths)), None if cost is None else cost.mean()
+        # The first column is B.
+        read = self.read(encoded.states, lengths) if ask is None else encoded.states[:, ask + 1]
+        return self.score(read), None if cost is None else cost.mean()
 
     def settle(
         self, tokens: Int[Tensor, "batch column"], lengths: Int[Tensor, " batch"] | None = None, *, bound: int

@@ -65,7 +65,8 @@ def work(recipe: Recipe) -> float:
 
 def flop_per_sample(recipe: Recipe) -> float:
     """Forward and backward of one sample: 6 per weight, column and step, and the products with other columns."""
-    columns, model = mean_columns(recipe), recipe.model
+    around = recipe.surroundings
+    columns, model = mean_columns(recipe) + (around.share * around.most if around else 0), recipe.model
     with outline():
         network = build(model)
     if isinstance(model, RouterSettings):

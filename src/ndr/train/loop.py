@@ -27,7 +27,7 @@ from ndr.train.open import load_best
 from ndr.train.optimise import build_optimisers, optimiser_tensors, rate_at, restore_optimisers, set_rate
 from ndr.train.recipe import Recipe
 from ndr.train.report import Report
-from ndr.train.sampling import Pace, pace_at, schedule, seed_device, size_of, torch_seed
+from ndr.train.sampling import Pace, Place, pace_at, place_at, schedule, seed_device, size_of, surround, torch_seed
 
 SAVE_SECONDS = 60.0
 
@@ -108,7 +108,8 @@ def run(
             length = int(lab.lengths[indices].max())
             start = recipe.phases_start(progress.reached)
             pace = pace_at(recipe, seed, progress.iteration, depth, length, start)
-            loss, accuracy = lab.learn(indices, progress.iteration, pace, start)
+            place = place_at(recipe, seed, progress.iteration)
+            loss, accuracy = lab.learn(indices, progress.iteration, pace, start, place)
             if pace.sleep is None:
                 lab.grow(progress, indices, accuracy)
             progress.iteration += 1
@@ -165,7 +166,7 @@ class Lab:
         return network
 
     def learn(
-        self, indices: Any, iteration: int, pace: Pace, start: int = 0
+        self, indices: Any, iteration: int, pace: Pace, start: int = 0, place: Place | None = None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """One iteration: forward, backward, clip, step. The loss and, if a curriculum asks for it, the accuracy."""
         recipe, rank, world = self.recipe, self.fabric.global_rank, self.fabric.world_size
@@ -179,7 +180,10 @@ class Lab:
             self.sharpen(recipe.sharpening.share((iteration - start) / max(recipe.iterations - start, 1)))
         if isinstance(self.network, NeuralDataRouter):
             put_to_sleep(self.network, pace.sleep)
-            logits, cost = self.model.classify(tokens, lengths, steps=pace.steps)
+            ask = None
+            if place is not None:
+                tokens, ask = surround(tokens, place, len(self.network.settings.tokens))
+            logits, cost = self.model.classify(tokens, lengths, steps=pace.steps, ask=ask)
         else:
             logits, cost = self.model(tokens, lengths), None
         loss = cross_entropy(logits.float(), answers)

@@ -128,6 +128,20 @@ class Sharpening(Settings):
         return self.least + (1 - self.least) * min(max((done - self.begin) / (self.end - self.begin), 0.0), 1.0)
 
 
+class Surroundings(Settings):
+    """Some batches stand amid random tokens, and the answer is asked of the problem's own first or last column.
+
+    Whatever a column does for a whole problem it must then do wherever that problem stands, so also inside another.
+    """
+
+    ask: Literal["first", "last"]
+    """the column of the problem that is asked"""
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.7
+    """of the batches; the others are asked at the model's readout"""
+    most: Size = 4
+    """random tokens on either side"""
+
+
 class Recipe(Settings):
     """One training run, but for its seed."""
 
@@ -146,6 +160,8 @@ class Recipe(Settings):
     """with by-depth: at 0 a length is drawn as often as it occurs at its depth, at 1 all equally often"""
     curriculum: Curriculum | None = None
     """with by-depth: let depth or length grow as it is solved"""
+    surroundings: Surroundings | None = None
+    """with by-depth, for routers: let problems stand amid random tokens"""
     steps: TrainingSteps | None = None
     """draw the number of steps of each batch, instead of taking the model's own"""
     phases: Literal["run", "curriculum"] = "run"
@@ -168,8 +184,10 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _by_depth(self) -> "Recipe":
-        if self.sampling != "by-depth" and (self.curriculum or self.columns or self.even_lengths):
-            raise ValueError('curriculum, columns and even_lengths need sampling "by-depth"')
+        if self.sampling != "by-depth" and (self.curriculum or self.columns or self.even_lengths or self.surroundings):
+            raise ValueError('curriculum, columns, even_lengths and surroundings need sampling "by-depth"')
+        if self.surroundings and not isinstance(self.model, RouterSettings):
+            raise ValueError("surroundings need a router: a network that reads token by token has one place to answer")
         return self
 
     def open_task(self) -> Task:
@@ -248,6 +266,7 @@ def siblings(where: list[str]) -> set[str]:
         TrainingSteps,
         Linger,
         Sharpening,
+        Surroundings,
         RouterSettings,
         RecurrentSettings,
         DNCSettings,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -91,6 +91,31 @@ def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, 
     if draw.random() >= linger.share:
         return Pace(max(1, int(steps)))
     return Pace(max(1, int(steps + draw.integers(1, linger.most + 1))), linger.sleep)
+
+
+class Place(NamedTuple):
+    """Where a problem stands: how many random tokens are on its left and right, and which of its columns is asked."""
+
+    left: int
+    right: int
+    ask: Literal["first", "last"]
+
+
+def place_at(recipe: Recipe, seed: int, iteration: int) -> Place | None:
+    """The place of this iteration's batch; None if it stands alone."""
+    chosen = recipe.surroundings
+    draw = np.random.default_rng([seed, iteration, 2])
+    if chosen is None or draw.random() >= chosen.share:
+        return None
+    left, right = draw.integers(chosen.most + 1, size=2)
+    return Place(int(left), int(right), chosen.ask)
+
+
+def surround(tokens: torch.Tensor, place: Place, kinds: int) -> tuple[torch.Tensor, int]:
+    """Random tokens, out of so many kinds, on both sides of a batch; and the column among them that is asked."""
+    left, right = (torch.randint(kinds, (len(tokens), n), device=tokens.device) for n in (place.left, place.right))
+    asked = place.left + (0 if place.ask == "first" else tokens.shape[1] - 1)
+    return torch.cat([left, tokens, right], dim=1), asked
 
 
 def torch_seed(seed: int, iteration: int, rank: int) -> int:
