@@ -20,7 +20,7 @@ def main() -> None:
     preload()
     began = time.monotonic()
     folder = campaign_folder()
-    verdicts = []
+    verdicts, idle = [], 0
     try:
         campaign = Campaign(folder, chosen.seed, grids=not chosen.no_grids)
         for number, (victim, fault) in enumerate(campaign.pairs()):
@@ -29,13 +29,18 @@ def main() -> None:
             if chosen.only not in f"{victim.name} / {fault}":
                 continue
             verdict = campaign.inject(number, victim, fault)
+            if not verdict.counts:
+                idle += 1
+                print(f"   - {victim.name} / {fault}: did not take hold", flush=True)
+                continue
             verdicts.append(verdict)
             state = f"LOST: {verdict.lost}" if verdict.lost else verdict.told or "went on"
             print(f"{len(verdicts):4} {victim.name} / {fault}: {state}", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     command = f"`python -m tests.faults --count {chosen.count} --seed {chosen.seed}`"
-    tally = f"{table(verdicts)}\n\n{command}, {time.monotonic() - began:,.0f} s."
+    missed = f"{idle} more did not take hold and are not counted"
+    tally = f"{table(verdicts)}\n\n{command}, {time.monotonic() - began:,.0f} s; {missed}."
     print(f"\n{tally}")
     if chosen.page:
         put("faults", tally)

@@ -29,6 +29,12 @@ class Verdict:
     """why it counts as lost, or None"""
     told: str
     """the last sentence on the way, if there was any"""
+    took_hold: bool = True
+    """whether there was a fault at all: a kill may come too late, a disk may have room enough"""
+
+    @property
+    def counts(self) -> bool:
+        return self.took_hold or self.lost is not None
 
 
 @dataclass(frozen=True)
@@ -87,10 +93,6 @@ class Campaign:
             chance.shuffle(fitting)
             yield from fitting
 
-    def run(self, count: int) -> Iterator[Verdict]:
-        for number, (victim, fault) in zip(range(count), self.pairs(), strict=False):
-            yield self.inject(number, victim, fault)
-
     def inject(self, number: int, victim: Victim, fault: str) -> Verdict:
         try:
             undisturbed = self.reference(victim)
@@ -108,12 +110,12 @@ class Campaign:
             undisturbed.writes,
         )
         try:
-            FAULTS[fault](scene)
+            took_hold = FAULTS[fault](scene)
             lost = scene.complaint or self.judge(scene, undisturbed)
         finally:
             scene.clear()
         told = next((ended.sentence for ended in reversed(scene.ended) if ended.sentence), "")
-        return Verdict(number, victim.name, fault, lost, told)
+        return Verdict(number, victim.name, fault, lost, told, took_hold)
 
     def judge(self, scene: Scene, undisturbed: Undisturbed) -> str | None:
         """Why something is lost: half a file, a traceback, advice that does not help, or another result."""

@@ -1,6 +1,10 @@
-"""The faults. Each harms one command, or the files it lives on, and leaves the rest to the judge."""
+"""The faults. Each harms one command, or the files it lives on, and leaves the rest to the judge.
+
+Each says whether it took hold: a kill that came too late, or a disk with room enough, is no fault and is not counted.
+"""
 
 import errno
+import mmap
 import os
 import random
 import resource
@@ -73,7 +77,7 @@ class Scene:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def kill(scene: Scene) -> None:
+def kill(scene: Scene) -> bool:
     """SIGKILL at any moment, up to a few times in a row."""
     scene.kills = True
     for _ in range(scene.chance.choice((1, 1, 2, 3))):
@@ -82,6 +86,7 @@ def kill(scene: Scene) -> None:
         if command.running:
             command.kill()
         scene.ended.append(command.wait())
+    return any(ended.killed for ended in scene.ended)
 
 
 def at_write(place: int, strike: Callable[[], None]) -> Callable[[], None]:
@@ -106,23 +111,28 @@ def at_write(place: int, strike: Callable[[], None]) -> Callable[[], None]:
     return harm
 
 
-def kill_at_write(scene: Scene) -> None:
+def kill_at_write(scene: Scene) -> bool:
     """SIGKILL just as a file is put in its place."""
     scene.kills = True
-    scene.run(harm=at_write(scene.chance.randint(1, scene.writes), lambda: os.kill(os.getpid(), signal.SIGKILL)))
+    place = scene.chance.randint(1, scene.writes)
+    return scene.run(harm=at_write(place, lambda: os.kill(os.getpid(), signal.SIGKILL))).killed
 
 
-def failing_write(scene: Scene) -> None:
+def failing_write(scene: Scene) -> bool:
     """The disk reports an error, or that it is full, at one of the writes."""
     reason = scene.chance.choice((errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS))
+    # Memory that is shared with the child: what it notes is seen here.
+    struck = mmap.mmap(-1, 1)
 
     def strike() -> None:
+        struck[0] = 1
         raise OSError(reason, os.strerror(reason))
 
     scene.run(harm=at_write(scene.chance.randint(1, scene.writes), strike))
+    return bool(struck[0])
 
 
-def full_disk(scene: Scene) -> None:
+def full_disk(scene: Scene) -> bool:
     """A disk with room for what is there and a part of what comes."""
     if not MOUNTS:
         return size_limit(scene)
@@ -132,17 +142,18 @@ def full_disk(scene: Scene) -> None:
     lay_out(scene.folder, scene.ready, scene.victim.needs_run)
     used = shutil.disk_usage(scene.folder).used
     scene.remount(f"size={used + scene.chance.randrange(0, 80_000, 4096)}")
-    scene.run()
+    ended = scene.run()
     scene.remount("size=500m")
+    return ended.code != 0
 
 
-def size_limit(scene: Scene) -> None:
+def size_limit(scene: Scene) -> bool:
     """No file may grow beyond a limit: writes stop in the middle of a file."""
     limit = scene.chance.choice((0, 1, scene.chance.randrange(2_000), scene.chance.randrange(60_000)))
-    scene.run(harm=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    return scene.run(harm=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))).code != 0
 
 
-def read_only(scene: Scene) -> None:
+def read_only(scene: Scene) -> bool:
     """Nothing can be written, from the beginning or from half of the way."""
     if MOUNTS:
         shutil.rmtree(scene.folder)
@@ -161,12 +172,13 @@ def read_only(scene: Scene) -> None:
     else:
         for path in folders:
             path.chmod(0o555)
-    scene.run()
+    ended = scene.run()
     if MOUNTS:
         scene.remount("rw")
     else:
         for path in folders:
             path.chmod(0o755)
+    return ended.code != 0
 
 
 def harmed_file(scene: Scene) -> Path | None:
@@ -189,42 +201,48 @@ def harmed_file(scene: Scene) -> Path | None:
     return chosen
 
 
-def truncated(scene: Scene) -> None:
+def truncated(scene: Scene) -> bool:
     """A file loses its end."""
     path = harmed_file(scene)
-    if path is not None:
-        content = path.read_bytes()
-        path.write_bytes(content[: scene.chance.choice((0, 1, scene.chance.randrange(len(content)), len(content) - 1))])
+    if path is None:
+        return False
+    content = path.read_bytes()
+    kept = scene.chance.choice((0, 1, scene.chance.randrange(len(content)), len(content) - 1))
+    path.write_bytes(content[:kept])
+    return kept < len(content)
 
 
-def flipped(scene: Scene) -> None:
+def flipped(scene: Scene) -> bool:
     """One bit of a file turns over."""
     path = harmed_file(scene)
-    if path is not None:
-        content = bytearray(path.read_bytes())
-        content[scene.chance.randrange(len(content))] ^= 1 << scene.chance.randrange(8)
-        path.write_bytes(content)
+    if path is None:
+        return False
+    content = bytearray(path.read_bytes())
+    content[scene.chance.randrange(len(content))] ^= 1 << scene.chance.randrange(8)
+    path.write_bytes(content)
+    return True
 
 
-def swapped(scene: Scene) -> None:
+def swapped(scene: Scene) -> bool:
     """A file changes places with another of its kind, or with its namesake of another run."""
     path = harmed_file(scene)
     if path is None:
-        return
+        return False
+    mine = path.read_bytes()
     namesake = scene.other / path.relative_to(scene.folder)
     if namesake.is_file() and scene.chance.random() < 0.5:
         path.write_bytes(namesake.read_bytes())
-        return
+        return path.read_bytes() != mine
     kin = [each for each in files_of(scene.folder, scene.victim.harmed) if each.suffix == path.suffix and each != path]
     if kin:
         mate = scene.chance.choice(kin)
-        mine, its = path.read_bytes(), mate.read_bytes()
-        path.write_bytes(its)
+        path.write_bytes(mate.read_bytes())
         mate.write_bytes(mine)
         scene.damaged.add(mate)
+    return path.read_bytes() != mine
 
 
-def clock_jump(scene: Scene) -> None:
+def clock_jump(scene: Scene) -> bool:
     """The clock jumps by years at any moment, and files bear dates from the future and the far past."""
     if scene.chance.random() < 0.5:
         scene.bring_half_way()
@@ -243,9 +261,10 @@ def clock_jump(scene: Scene) -> None:
         time.time_ns = lambda: real_ns() + int(1e9 * jump())
 
     scene.run(harm=harm)
+    return True
 
 
-def two_at_once(scene: Scene) -> None:
+def two_at_once(scene: Scene) -> bool:
     """The same command a second time while the first is at work."""
     first = scene.start()
     if scene.victim.exclusive:
@@ -255,14 +274,16 @@ def two_at_once(scene: Scene) -> None:
     else:
         time.sleep(scene.chance.uniform(0, 0.5 * scene.seconds))
     second = scene.start()
+    together = first.running
     ended = second.wait()
     alone = not first.running
     scene.ended += [ended, first.wait()]
     if scene.victim.exclusive and not alone and f"in use by process {first.pid} " not in ended.sentence:
         scene.complaint = f"the second process was not told who holds the folder: {ended.sentence or ended.said[-200:]}"
+    return together
 
 
-def low_memory(scene: Scene) -> None:
+def low_memory(scene: Scene) -> bool:
     """Memory runs out somewhere on the way."""
     room = int(2 ** scene.chance.uniform(20, 29))
 
@@ -270,10 +291,10 @@ def low_memory(scene: Scene) -> None:
         now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (now + room, now + room))
 
-    scene.run(harm=harm)
+    return scene.run(harm=harm).code != 0
 
 
-FAULTS: dict[str, Callable[[Scene], None]] = {
+FAULTS: dict[str, Callable[[Scene], bool]] = {
     "kill -9": kill,
     "kill -9 at a write": kill_at_write,
     "failing write": failing_write,

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from ndr.train.loop import save_network
 from ndr.train.memory import least_memory, physical_memory
 from ndr.train.open import load_whole
 from ndr.train.predict import lines_of
+from ndr.train.report import Report
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "ndr"
 UNSAFE_MODULES = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "yaml"}
@@ -205,6 +207,35 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_a_sentence(pair: tuple[Pat
         save_checkpoint(mine / "last.safetensors", {"network.a": torch.ones(1)}, state)
         with pytest.raises(Refusal, match="do not fit this run"):
             again(*pair)
+
+
+@pytest.mark.parametrize(
+    "curve", [[1], [{}], [{"iteration": 1, "loss": "low", "iid": 0, "valid": 0}], {"iteration": 3}, 7], ids=str
+)
+def test_a_curve_that_is_none_is_not_taken_up(tmp_path: Path, tiny: Recipe, curve: Any):
+    report = Report(RunFolder(tmp_path), tiny, ())
+    report.go_on_with([{"iteration": 1, "loss": 0.5, "iid": 0.25, "valid": 0.125}])
+    with pytest.raises((ValueError, TypeError)):
+        report.go_on_with(curve)
+    assert json.loads((tmp_path / "metrics.jsonl").read_text())["loss"] == 0.5
+
+
+def test_a_recipe_names_no_code(tmp_path: Path, tiny: Recipe, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("evil.py").write_text("from pathlib import Path\nPath('ran').touch()\nclass Task: pass\n")
+    data = tiny.model_dump(mode="json")
+    for name in ("evil.py:Task", "evil:Task", str(tmp_path / "evil.py:Task")):
+        Path("recipe.json").write_text(json.dumps({**data, "task": {**data["task"], "name": name}}))
+        with pytest.raises(Refusal, match="not a task of the package"):
+            load_recipe("recipe.json").open_task()
+        with pytest.raises(Refusal, match="not a task of the package"):
+            load_recipe("ctl-forward-ndr-small", [f"task.name={name}"]).open_task()
+        folder = saved(
+            tmp_path / "network", tiny.model_copy(update={"model": tiny.model.model_copy(update={"task": name})})
+        )
+        with pytest.raises(Refusal, match="not a task of the package"):
+            open_network(folder)
+    assert not Path("ran").exists()
 
 
 @pytest.mark.parametrize(

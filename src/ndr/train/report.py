@@ -103,6 +103,8 @@ class Report:
 
     def go_on_with(self, curve: list[dict[str, Any]]) -> None:
         """Take up the curve of a checkpoint. What was noted after it is dropped: it will be noted again."""
+        if not all(is_row(row) for row in curve):
+            raise ValueError("the curve of the checkpoint is none")
         self.curve = list(curve)
         if self.speaks and (curve or self.folder.metrics.exists()):
             self.write_curve()
@@ -128,6 +130,15 @@ class Report:
         from ndr.train.curves import draw_curves
 
         draw_curves(self.curve, self.folder.curves, title=f"{self.recipe.name}, seed {result['seed']}")
+
+
+def is_row(row: Any) -> bool:
+    """Whether this is an evaluation as it is noted; a checkpoint may come from a stranger."""
+    return (
+        isinstance(row, dict)
+        and {"iteration", "loss", "iid", "valid"} <= row.keys()
+        and all(isinstance(value, int | float) for value in row.values())
+    )
 
 
 def open_logger(name: str, folder: RunFolder, recipe: Recipe) -> Any:
