@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,7 @@ from ndr.errors import Refusal
 from ndr.models.trace import Trace
 from ndr.tasks import get_task
 from ndr.view import plot_routing, read_routing
-from ndr.view.routing import draw_samples, lags_of, opening_steps
+from ndr.view.routing import HeadLink, RoutingReport, Timing, draw_samples, lags_of, opening_steps
 from ndr.view.tree import tree_of
 
 LISTOPS_TASK = get_task("listops")
@@ -107,3 +108,12 @@ def test_refusals(router, transformer):
         read_routing(router, task, ["101 d"])
     with pytest.raises(Refusal, match="at least one sample"):
         draw_samples(task, 0, (1,), 0)
+
+
+def test_a_head_below_chance_has_no_role_in_the_picture():
+    link = HeadLink(head=0, collects=0.9, collects_chance=0.1, marks=0.0, marks_chance=0.2)
+    timing = Timing(5, 1.0, 0.3, 1.0, 0.01, 1.0, 0.5, {0: 1.0}, {0: 0.3})
+    report = RoutingReport(texts=3, right=1.0, steps=5, every=timing, needed=timing, heads=(link,))
+    assert plot_routing(report).axes[1].get_title() == "head 0 collects"
+    idle = replace(report, heads=(replace(link, collects=0.1),))
+    assert plot_routing(idle).axes[1].get_title() == "no head is above chance"

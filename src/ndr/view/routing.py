@@ -60,6 +60,9 @@ class HeadLink:
     """largest attention of an argument to its operator, up to the step at which that opens"""
     marks_chance: float
 
+    def above_chance(self, name: str) -> bool:
+        return bool(getattr(self, name) > getattr(self, f"{name}_chance"))
+
 
 @dataclass(frozen=True)
 class RoutingReport:
@@ -297,7 +300,10 @@ def plot_routing(report: RoutingReport, out: str | Path | None = None) -> "Figur
     right.set_ylabel("attention", fontsize=8)
     right.set_xlim(-1, max(len(report.heads), 1))
     right.set_xticks(heads)
-    right.set_title(f"head {report.collecting_head.head} collects, head {report.marking_head.head} marks", fontsize=9)
+    # The best head of a kind may still be no better than chance; then it has no such role.
+    best = {"collects": report.collecting_head, "marks": report.marking_head}
+    roles = [f"head {link.head} {name}" for name, link in best.items() if link.above_chance(name)]
+    right.set_title(", ".join(roles) or "no head is above chance", fontsize=9)
     for axes in (left, right):
         axes.tick_params(labelsize=7)
         axes.legend(fontsize=7, frameon=False)
