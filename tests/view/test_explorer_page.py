@@ -303,6 +303,21 @@ def test_dark_and_light(page, visit, screenshots):
     page.screenshot(path=screenshots / "light.png", full_page=True)
 
 
+def test_a_chosen_theme_outlasts_the_system(page, visit):
+    page.emulate_media(color_scheme="light")
+    visit()
+    page.click("#theme")
+    page.emulate_media(color_scheme="dark")
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_what_a_network_does_not_have_cannot_be_chosen(visit):
+    page = visit("#text=101 d a b&cells=halting")
+    assert page.locator("#cells option[value=halting]").is_disabled()
+    assert page.input_value("#cells") == "gate"
+
+
 def test_an_exported_file_needs_no_server(page, folders, tmp_path, screenshots, router):
     out = tmp_path / "view.html"
     texts = ["--text", TEXT, "--text", "110 a f b g d"]

@@ -63,6 +63,9 @@ function fillHeads() {
   const count = Math.max(...shown);
   if (view.head !== null && view.head >= count) view.head = null;
   options($("head"), [["", count > 1 ? `all ${count} (max)` : "all (1)"], ...Array.from({ length: count }, (_, at) => [at, at])], view.head ?? "");
+  const halting = [view.model, view.other].some((place) => place !== null && models[place].halting);
+  $("cells").querySelector("[value=halting]").disabled = !halting;
+  if (view.cells === "halting" && !halting) view.cells = $("cells").value = "gate";
   $("steps").placeholder = models[view.model].steps;
   $("steps").max = MOST_STEPS;
 }
@@ -136,6 +139,8 @@ function draw() {
   // What stands below a problem belongs to the last text that was right; it is not said of the new one.
   $("truth").textContent = wrong ? "" : value === null ? `${columns - 2} tokens`
     : `${columns - 2} tokens${tree ? `, tree ${tree[0].height} high` : ""}; the true answer is ${value}`;
+  // Its own number may grow with the text, so it is known only now.
+  if (view.steps === null) $("steps").placeholder = first.trace.steps;
   $("step").max = lastRow();
   $("step").value = view.row;
   const name = stepName(view.row, lastRow());
@@ -371,12 +376,16 @@ async function copyLink() {
 
 /* Theme and wiring ---------------------------------------------------------------------------------------------- */
 
+function keptTheme() {
+  try { return localStorage.getItem("ndr-theme"); } catch { return null; /* a file may have no storage */ }
+}
+
 function chooseTheme() {
-  let kept = null;
-  try { kept = localStorage.getItem("ndr-theme"); } catch { /* a file may have no storage */ }
   const wished = matchMedia("(prefers-color-scheme: dark)");
-  document.documentElement.dataset.theme = kept ?? (wished.matches ? "dark" : "light");
+  document.documentElement.dataset.theme = keptTheme() ?? (wished.matches ? "dark" : "light");
   wished.addEventListener("change", () => {
+    // Whoever has chosen keeps the choice.
+    if (keptTheme() !== null) return;
     document.documentElement.dataset.theme = wished.matches ? "dark" : "light";
     draw();
   });
@@ -385,7 +394,7 @@ function chooseTheme() {
 function switchTheme() {
   const next = themeName() === "dark" ? "light" : "dark";
   document.documentElement.dataset.theme = next;
-  try { localStorage.setItem("ndr-theme", next); } catch { /* as above */ }
+  try { localStorage.setItem("ndr-theme", next); } catch { /* a file may have no storage */ }
   draw();
 }
 

@@ -24,8 +24,8 @@ class Layout {
     const longestAnswer = Math.max(...trace.answers.map((word) => word.length));
     this.longest = Math.max(...trace.columns.map((word) => word.length));
     this.left = 52;
-    const least = Math.max(15, 7 * longestAnswer + 5);
-    this.cell = Math.max(least, Math.min(60, (room - this.left - 10) / trace.size));
+    const least = Math.max(12, 7 * longestAnswer + 5);
+    this.cell = Math.max(least, Math.min(96, (room - this.left - 10) / trace.size));
     this.width = this.left + this.cell * trace.size + 10;
     this.upright = this.longest * 7.6 + 4 > this.cell;
   }
