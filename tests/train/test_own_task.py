@@ -41,3 +41,10 @@ def test_no_file_chooses_code_to_run(parity: str, capsys: pytest.CaptureFixture[
         main(["train", "ctl-forward-ndr-small", "--set", f"task.name={parity}", "--out", "run"])
     assert stop.value.code == 2
     assert "give your own with --task" in capsys.readouterr().err
+
+
+def test_operations_can_grow_only_where_the_task_says_what_they_are(parity: str, capsys: pytest.CaptureFixture[str]):
+    changes = ["--set", 'curriculum={"grows": "operations"}', "--set", "sampling=by-depth"]
+    with pytest.raises(SystemExit):
+        main(["train", "ctl-forward-ndr-small", "--task", parity, *changes, "--out", "run", "--log", "none"])
+    assert "operators" in capsys.readouterr().err

@@ -1,15 +1,18 @@
 """Which samples and how many steps an iteration gets."""
 
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pytest
 import torch
 
+from ndr.data import open_split
 from ndr.errors import Refusal
+from ndr.tasks import get_task
 from ndr.train.optimise import rate_at
 from ndr.train.recipe import Recipe, load_recipe
-from ndr.train.sampling import ByDepth, Place, pace_at, place_at, surround
+from ndr.train.sampling import ByDepth, Place, pace_at, place_at, sizes_of, surround
 
 
 def recipe(*changes: str) -> Recipe:
@@ -40,12 +43,25 @@ def test_without_steps_the_model_decides():
 
 
 def test_problems_can_grow_by_length():
-    depths, lengths = np.array([1, 1, 2, 2, 1]), np.array([3, 3, 3, 5, 5])
+    lengths = np.array([3, 3, 3, 5, 5])
     chosen = recipe("batch=8", 'curriculum={"grows": "length", "newest": 1.0}')
-    sampler = ByDepth(chosen, depths, lengths, seed=0)
+    sampler = ByDepth(chosen, lengths, lengths, seed=0)
     seen = {int(index) for iteration in range(50) for index in sampler.at(iteration, level=0)}
     assert seen == {0, 1, 2}
     assert {int(lengths[index]) for iteration in range(50) for index in sampler.at(iteration, level=1)} == {3, 5}
+
+
+def test_what_grows_is_depth_length_or_the_number_of_operations(tmp_path: Path):
+    split = open_split(get_task("listops"), "iid", folder=tmp_path)
+    depths, lengths, operations = (
+        sizes_of(recipe(f'curriculum={{"grows": "{grows}"}}'), split) for grows in ("depth", "length", "operations")
+    )
+    assert depths.tolist() == split.depths.tolist() and lengths.tolist() == split.lengths.tolist()
+    counts = np.array([split.text(index).count("[") for index in range(len(split))])
+    assert (operations[counts > 1] == np.minimum(counts[counts > 1], operations.max())).all()
+    assert counts.max() > operations.max() and (counts >= operations.max()).mean() > 0.01
+    single = operations[counts == 1]
+    assert single.max() < 1 and (np.argsort(single) == np.argsort(lengths[counts == 1])).all()
 
 
 @pytest.mark.parametrize(("even", "share"), [(0.0, 0.01), (0.5, 1 / 11), (1.0, 0.5)])

@@ -51,6 +51,12 @@ class Split:
     def vocabulary(self) -> Vocabulary:
         return Vocabulary.of(self.task)
 
+    def count(self, tokens: tuple[str, ...]) -> npt.NDArray[np.int64]:
+        """How often these tokens occur in each sample."""
+        ids = [self.task.tokens.index(token) for token in tokens]
+        before = np.concatenate([[0], np.cumsum(np.isin(self.flat, ids))])
+        return np.diff(before[self.offsets])
+
     def tokens(self, index: int) -> npt.NDArray[Any]:
         """The token ids of one sample."""
         index = range(len(self))[index]

@@ -49,6 +49,10 @@ class Arithmetic(Nested):
         return ("(", ")", "*", "+", *DIGITS)
 
     @property
+    def operators(self) -> tuple[str, ...]:
+        return ("*", "+")
+
+    @property
     def separator(self) -> str:
         return ""
 

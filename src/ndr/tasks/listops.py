@@ -69,6 +69,10 @@ class ListOps(Nested):
         return (*DIGITS, *OPERATIONS, "]")
 
     @property
+    def operators(self) -> tuple[str, ...]:
+        return OPERATIONS
+
+    @property
     def splits(self) -> dict[str, SplitSpec]:
         sampler: Literal["direct", "rejection"] = "direct" if self.variant == "clean" else "rejection"
         return {

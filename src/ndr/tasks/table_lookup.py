@@ -59,6 +59,10 @@ class TableLookup(Task):
         return (*SYMBOLS, *self.letters)
 
     @property
+    def operators(self) -> tuple[str, ...]:
+        return tuple(self.letters)
+
+    @property
     def answers(self) -> tuple[str, ...]:
         return SYMBOLS
 

@@ -111,6 +111,11 @@ class Task(ABC):
         """Operations on the longest needed path."""
 
     @property
+    def operators(self) -> tuple[str, ...]:
+        """The tokens that stand for one operation each; a curriculum can let their number grow."""
+        return ()
+
+    @property
     def variant(self) -> str:
         return "clean"
 

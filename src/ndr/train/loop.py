@@ -27,7 +27,7 @@ from ndr.train.open import load_best
 from ndr.train.optimise import build_optimisers, optimiser_tensors, rate_at, restore_optimisers, set_rate
 from ndr.train.recipe import Recipe
 from ndr.train.report import Report
-from ndr.train.sampling import Pace, Place, pace_at, place_at, schedule, seed_device, size_of, surround, torch_seed
+from ndr.train.sampling import Pace, Place, pace_at, place_at, schedule, seed_device, sizes_of, surround, torch_seed
 
 SAVE_SECONDS = 60.0
 
@@ -147,7 +147,7 @@ class Lab:
         if isinstance(network, NeuralDataRouter):
             self.model.mark_forward_method("classify")
         self.lengths = np.asarray(splits["train"].lengths)
-        self.sizes = size_of(recipe, np.asarray(splits["train"].depths), self.lengths)
+        self.sizes = sizes_of(recipe, splits["train"])
         self.ladder = np.unique(self.sizes)
         self.best: dict[str, torch.Tensor] = {}
         halts = isinstance(network, NeuralDataRouter) and network.settings.halting is not None

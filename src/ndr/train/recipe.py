@@ -74,7 +74,8 @@ class Optimiser(Settings):
 class Curriculum(Settings):
     """Begin with the smallest problems and let them grow: the next size comes once the newest is solved."""
 
-    grows: Literal["depth", "length"] = "depth"
+    grows: Literal["depth", "length", "operations"] = "depth"
+    """operations: their number, after single ones have grown by length"""
     solved: Annotated[float, Field(gt=0, le=1)] = 0.9
     """running accuracy on the newest depth, in training"""
     newest: Annotated[float, Field(gt=0, le=1)] = 0.5

@@ -8,8 +8,10 @@ import numpy as np
 import torch
 
 from ndr.data import Equal, LengthBucketed, Split, Uniform
+from ndr.errors import Refusal
 from ndr.train.recipe import Recipe
 
+RARE = 0.01
 Schedule = Callable[[int, int], np.ndarray]
 
 
@@ -18,7 +20,7 @@ def schedule(recipe: Recipe, split: Split, seed: int) -> Schedule:
     lengths, depths = np.asarray(split.lengths), np.asarray(split.depths)
     match recipe.sampling:
         case "by-depth":
-            return ByDepth(recipe, depths, lengths, seed).at
+            return ByDepth(recipe, sizes_of(recipe, split), lengths, seed).at
         case "bucketed":
             return partial(any_level, LengthBucketed(lengths, recipe.batch, seed))
         case "equal-length":
@@ -36,9 +38,8 @@ def any_level(sampler: Equal | LengthBucketed | Uniform, iteration: int, _: int)
 class ByDepth:
     """A depth (or what else grows), then a length, the common ones oftener, then samples of both: no padding."""
 
-    def __init__(self, recipe: Recipe, depths: np.ndarray, lengths: np.ndarray, seed: int) -> None:
+    def __init__(self, recipe: Recipe, sizes: np.ndarray, lengths: np.ndarray, seed: int) -> None:
         self.recipe, self.seed = recipe, seed
-        sizes = size_of(recipe, depths, lengths)
         self.groups = [groups_by(lengths, np.flatnonzero(sizes == size)) for size in np.unique(sizes)]
 
     def at(self, iteration: int, level: int) -> np.ndarray:
@@ -62,9 +63,26 @@ class ByDepth:
         return int(draw.integers(level))
 
 
-def size_of(recipe: Recipe, depths: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """What grows in the recipe's curriculum: depth, unless it says length."""
-    return lengths if recipe.curriculum and recipe.curriculum.grows == "length" else depths
+def sizes_of(recipe: Recipe, split: Split) -> np.ndarray:
+    """What grows in the recipe's curriculum: depth, unless it says otherwise."""
+    match recipe.curriculum.grows if recipe.curriculum else "depth":
+        case "depth":
+            return np.asarray(split.depths)
+        case "length":
+            return np.asarray(split.lengths)
+        case "operations":
+            return operations_of(split)
+
+
+def operations_of(split: Split) -> np.ndarray:
+    """The number of operations; those of one operation lie below 1, the longer the nearer: arguments grow first."""
+    if not split.task.operators:
+        raise Refusal(f"{split.task.name} does not say which tokens are operators, so its operations cannot grow")
+    lengths, counts = np.asarray(split.lengths), split.count(split.task.operators)
+    # Sizes that hardly occur are one size with the last common one.
+    common = np.flatnonzero(np.bincount(counts) >= RARE * len(split))
+    sizes: np.ndarray = np.where(counts == 1, lengths / (lengths.max() + 1), np.minimum(counts, common.max()))
+    return sizes
 
 
 def groups_by(lengths: np.ndarray, indices: np.ndarray) -> list[tuple[int, np.ndarray]]:
