@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import optuna
 import torch
 
 from ndr.cli import COMMANDS, main
@@ -19,7 +20,11 @@ from ndr.data.public import read_listops
 from ndr.data.vocabulary import Vocabulary
 from ndr.errors import Refusal
 from ndr.models import CopyGated, Geometric, NeuralDataRouter, RouterSettings
+from ndr.paper import results_page
+from ndr.paper.far import read_reaches, summary
 from ndr.scale.jobs import jobs_of_file
+from ndr.scale.search import named_recipe
+from ndr.scale.space import read_search
 from ndr.tasks import TASKS, MalformedText, get_task
 from ndr.train import load_recipe
 from ndr.train.checkpoint import load_checkpoint, save_checkpoint
@@ -205,6 +210,47 @@ class Parsers:
         path.write_text(json.dumps(mutate.record(chance, valid)), errors="replace")
         jobs = jobs_of_file(path, chance.choice((None, 1)), ())
         assert all("/" not in job.name for job in jobs[:50])
+
+    def search_file(self, chance: random.Random) -> None:
+        """Files that say what to search."""
+        valid = {
+            "recipe": RECIPE,
+            "set": {"batch": 7},
+            "runs": 3,
+            "objective": {"valid": 1.0},
+            "space": {
+                "optimiser.learning_rate": {"low": 1e-5, "high": 0.1, "log": True},
+                "model.steps": {"low": 4, "high": 20, "step": 1},
+                "model.width": {"choices": [32, 64]},
+                "model.update.hidden": {"choices": [1, 2], "times": "model.width"},
+            },
+        }
+        path = self.folder / "search.json"
+        path.write_text(json.dumps(mutate.record(chance, valid)), errors="replace")
+        search = read_search(str(path), {})
+        # As a trial does: what comes out is a recipe or a refusal.
+        trial = optuna.trial.FixedTrial({key: (each.choices or [each.low])[0] for key, each in search.space.items()})
+        try:
+            chosen = {key: each.suggest(trial, key) for key, each in search.space.items()}
+        except ValueError:
+            # FixedTrial is stricter than a study: it takes no number that lies between the steps.
+            return
+        named_recipe(search, chosen, "trial-0000")
+
+    def result_file(self, chance: random.Random) -> None:
+        """Results and sweeps of others, as tables and pages take them."""
+        score = {"accuracy": 0.5, "count": 9, "depths": {"3": {"accuracy": 0.5, "count": 9}}}
+        scores = dict.fromkeys(("iid", "valid", "test"), score)
+        valid = {"recipe": self.recipe, "seed": 3, "iterations": 9, "seconds": 1.5, "processor_seconds": None}
+        valid |= {"best_iteration": 9, "milestones": {"5": 0.25}, "best": scores, "last": scores, "curve": []}
+        folder = self.folder / "results"
+        (folder / "depths").mkdir(parents=True, exist_ok=True)
+        (folder / f"{RECIPE}-seed3.json").write_text(json.dumps(mutate.record(chance, valid)), errors="replace")
+        sweep = {"10": {"accuracy": 0.5, "count": 9, "steps": 7}, "20": {"accuracy": 0.25, "count": 9, "steps": 7}}
+        said = mutate.record(chance, sweep) if chance.random() < 0.5 else sweep
+        (folder / "depths" / f"{RECIPE}-seed3.json").write_text(json.dumps(said), errors="replace")
+        assert results_page(folder)
+        assert summary(read_reaches(folder))
 
     def listops_file(self, chance: random.Random) -> None:
         """The public ListOps files, in both orders."""
@@ -400,11 +446,13 @@ def refusing_like(real: Callable[..., Any]) -> Callable[..., None]:
 
 # Of a million inputs, so many go to each: the quick ones get most.
 SHARES: dict[str, int] = {
-    "expression": 560_000,
+    "expression": 550_000,
     "split_name": 80_000,
     "recipe_file": 80_000,
     "override": 30_000,
     "grid_file": 10_000,
+    "search_file": 5_000,
+    "result_file": 5_000,
     "listops_file": 80_000,
     "checkpoint_file": 50_000,
     "network_folder": 15_000,

@@ -141,7 +141,7 @@ def reason(error: Exception) -> str:
     """In one line; of several things that are wrong, the first."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+        return ": ".join(filter(None, (".".join(str(part) for part in first["loc"]), first["msg"])))
     return str(error)
 
 

@@ -12,8 +12,9 @@ from ndr.train.recipe import load_recipe, read_data
 
 SHIPPED = Path(__file__).parent / "searches"
 Positive = Annotated[float, Field(gt=0)]
-# Far beyond every setting, and far from where differences of floats overflow.
-Bound = Annotated[float, Field(ge=-1e12, le=1e12)]
+# Far beyond every setting, and far from where differences and products of floats overflow.
+MOST = 1e12
+Bound = Annotated[float, Field(ge=-MOST, le=MOST)]
 
 
 class Range(Settings):
@@ -90,8 +91,8 @@ class SearchFile(Settings):
 
 def multiplied(key: str, value: Any, by: str, factor: Any) -> int:
     for name, number in ((key, value), (by, factor)):
-        if not isinstance(number, int | float) or isinstance(number, bool):
-            raise Refusal(f'"{name}" is {number!r}, which cannot be multiplied; "times" is for numbers')
+        if not isinstance(number, int | float) or isinstance(number, bool) or not abs(number) <= MOST:
+            raise Refusal(f'"{name}" is {number!r}, which cannot be multiplied; "times" is for numbers up to {MOST:g}')
     return int(value * factor)
 
 
