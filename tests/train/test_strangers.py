@@ -209,6 +209,19 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_a_sentence(pair: tuple[Pat
             again(*pair)
 
 
+def test_progress_of_another_kind_is_refused_in_a_sentence(pair: tuple[Path, Path, Recipe]):
+    mine, _, _ = pair
+    (mine / "result.json").unlink()
+    found = RunFolder(mine).restore()
+    assert found is not None
+    tensors, state = found
+    state = {"run": RunFolder(mine).mark(), **state, "progress": state["progress"] | {"iteration": "x"}}
+    for name in ("last", "previous"):
+        save_checkpoint(mine / f"{name}.safetensors", tensors, state)
+    with pytest.raises(Refusal, match="do not fit this run"):
+        again(*pair)
+
+
 @pytest.mark.parametrize(
     "curve", [[1], [{}], [{"iteration": 1, "loss": "low", "iid": 0, "valid": 0}], {"iteration": 3}, 7], ids=str
 )

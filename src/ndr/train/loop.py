@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter
 from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
@@ -275,6 +276,7 @@ class Lab:
                 self.average.load_state_dict(part_of(tensors, "average."))
             restore_optimisers(self.optimisers, tensors)
             progress = Progress(**{"processor_seconds": None, **state["progress"]})
+            progress = TypeAdapter(Progress).validate_python(asdict(progress))
             self.report.go_on_with(state.get("curve") or self.report.noted(progress.iteration))
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
             raise (
