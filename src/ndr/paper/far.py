@@ -139,9 +139,12 @@ def draw(reaches: Sequence[Reach], path: Path, title: str) -> None:
                 ls=line,
                 marker=".",
                 alpha=0.7,
-                label=f"{model} ({len(group)} seeds)" if place == 0 else None,
+                label=f"{model} ({len(group)} seed{'' if len(group) == 1 else 's'})" if place == 0 else None,
             )
+    depths = sorted({depth for each in reaches for depth in each.depths})
     axes.set(xscale="log", xlabel=title.rpartition("(")[2].rstrip(")"), ylabel="accuracy", ylim=(0, 1.03), title=title)
+    axes.set_xticks(depths, [str(depth) for depth in depths])
+    axes.set_xticks([], minor=True)
     axes.legend(loc="lower left")
     path.parent.mkdir(parents=True, exist_ok=True)
     save_figure(figure, path)
