@@ -19,6 +19,8 @@ from ndr.scale.jobs import write_failure
 
 # How often a trial whose worker died is started again.
 RESTARTS = 3
+# Seconds: a hundred years, and still less than a thread can wait.
+NEVER = 3 * 10**9
 # Of workers, of threads or GPUs of each.
 MOST = 1_024
 
@@ -151,6 +153,8 @@ class Engine:
                 name="tune",
                 storage_path=str(Path(scratch).resolve()),
                 failure_config=tune.FailureConfig(max_failures=RESTARTS),
+                # By the wall clock: one that jumps must not make Ray take its own notes for late.
+                sync_config=tune.SyncConfig(sync_timeout=NEVER),
                 callbacks=[Bell(here)],
                 stop=Ears(here),
                 verbose=0,
@@ -161,7 +165,6 @@ class Engine:
         except KeyboardInterrupt:
             raise Refusal("stopped; the same command goes on from there") from None
         except (TimeoutError, tune.TuneError) as error:
-            # Such as a clock that jumped: Ray then takes its own notes for late.
             reason = " ".join(str(error).split())[:300]
             raise Refusal(f"Ray stopped ({reason}); the same command goes on from there") from error
 
