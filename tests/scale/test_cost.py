@@ -32,14 +32,14 @@ def test_paper_runs_cost_what_was_counted_before(name: str, petaflop: float):
     assert cost.flop / 1e15 == pytest.approx(petaflop, rel=0.35)
 
 
-def test_flop_by_hand():
-    recipe = load_recipe(
-        "ctl-forward-ndr-small", ["steps=null", "model.width=8", "model.update.hidden=16", "model.steps=3"]
-    )
+@pytest.mark.parametrize(("around", "more"), [("null", 0), ('{"ask": "last", "share": 0.5, "most": 6}', 3)])
+def test_flop_by_hand(around: str, more: int):
+    changes = ["steps=null", "model.width=8", "model.update.hidden=16", "model.steps=3", f"surroundings={around}"]
+    recipe = load_recipe("ctl-forward-ndr-small", changes)
     # Query, key and value, content bias, sides with bias, three scales, output; two normalisations; update and gate.
     attention = 8 * 8 + 2 * 8 * 8 + 8 + (8 * 2 + 2) + 3 + 8 * 8
     update = 2 * 2 * 8 + (8 * 16 + 16 + 16 * 8 + 8) + (8 * 8 + 8) * 2
-    columns = mean_columns(recipe)
+    columns = mean_columns(recipe) + more
     assert flop_per_sample(recipe) == pytest.approx(columns * 3 * (6 * (attention + update) + 12 * columns * 8))
 
 
@@ -48,7 +48,7 @@ def test_columns_of_table_lookup():
     spec = recipe.open_task().splits["train"].counts
     depths, counts = zip(*spec, strict=True)
     assert mean_columns(recipe) == pytest.approx(np.mean(depths) + 1 + 2)
-    uniform = load_recipe("ctl-forward-ndr-small", ["sampling=uniform", "curriculum=null"])
+    uniform = load_recipe("ctl-forward-ndr-small", ["sampling=uniform", "curriculum=null", "surroundings=null"])
     assert mean_columns(uniform) == pytest.approx(np.average(depths, weights=counts) + 1 + 2)
 
 

@@ -24,6 +24,7 @@ SETTINGS = [
     "model.attention.dropout=0.0",
     "batch=37",
     "sampling=uniform",
+    "surroundings=null",
     "curriculum=null",
     "steps=null",
     "iterations=20",

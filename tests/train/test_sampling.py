@@ -103,7 +103,7 @@ def test_surroundings_put_random_tokens_beside_the_same_problem():
     there = [place for place in places if place is not None]
     assert len(there) / len(places) == pytest.approx(0.5, abs=0.08)
     assert {place.left for place in there} == {place.right for place in there} == {0, 1, 2, 3}
-    assert place_at(recipe(), 7, 0) is None
+    assert place_at(recipe("surroundings=null"), 7, 0) is None
 
 
 @pytest.mark.parametrize(("ask", "asked"), [("first", 2), ("last", 4)])

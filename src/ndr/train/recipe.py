@@ -254,7 +254,8 @@ def refusal_of(error: ValidationError, *above: str) -> Refusal:
     where = [*above, *(str(part) for part in first["loc"] if part not in KINDS)]
     if first["type"] == "extra_forbidden":
         return Refusal(f'a recipe has no key "{".".join(where)}"{nearest(where[-1], siblings(where))}')
-    return Refusal(f"recipe: {'.'.join(where)}: {first['msg']}")
+    # What a check of ours says of the recipe as a whole needs no place and no "Value error".
+    return Refusal(": ".join(["recipe", *filter(None, [".".join(where)]), first["msg"].removeprefix("Value error, ")]))
 
 
 def siblings(where: list[str]) -> set[str]:
