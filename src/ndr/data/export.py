@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ndr.data.split import Split
 from ndr.errors import Refusal, require
 from ndr.tasks.task import Progress
 from ndr.whole import fill_whole
 
 ROWS_AT_ONCE = 10_000
+# Bytes, far more than so many rows take.
+ROOM_FOR_ARROW = 128 * 2**20
 Row = dict[str, str | int]
 
 
@@ -57,6 +61,8 @@ def write_csv(split: Split, out: Path, progress: Progress | None) -> None:
 def write_parquet(split: Split, out: Path, progress: Progress | None) -> None:
     arrow: Any = require("pyarrow", "data")
     parquet: Any = require("pyarrow.parquet", "data")
+    # Where memory runs out Arrow ends the whole process; numpy refuses in time.
+    np.empty(ROOM_FOR_ARROW, dtype=np.uint8)
     schema = arrow.schema([("text", arrow.string()), ("answer", arrow.string()), ("depth", arrow.int32())])
     with parquet.ParquetWriter(out, schema) as writer:
         for some in rows(split, progress):
