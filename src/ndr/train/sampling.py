@@ -122,8 +122,10 @@ class Place(NamedTuple):
 def place_at(recipe: Recipe, seed: int, iteration: int) -> Place | None:
     """The place of this iteration's batch; None if it stands alone."""
     chosen = recipe.surroundings
+    if chosen is None:
+        return None
     draw = np.random.default_rng([seed, iteration, 2])
-    if chosen is None or draw.random() >= chosen.share:
+    if draw.random() >= chosen.share:
         return None
     left, right = draw.integers(chosen.most + 1, size=2)
     return Place(int(left), int(right), chosen.ask)
