@@ -9,6 +9,7 @@ import pytest
 from ndr.errors import Refusal
 from ndr.paper import read_results
 from ndr.scale import Job, run_grid
+from ndr.scale.commands import finish
 from ndr.scale.engine import RESTARTS, Assignment, Engine, Source, note_death
 from ndr.scale.jobs import make_job
 from ndr.scale.trial import reason_of, run_in_folder
@@ -66,6 +67,11 @@ def test_a_failed_run_stays_failed_until_it_is_retried_alone(tmp_path: Path, tin
     # The same command again runs nothing.
     assert run_grid(listed, tmp_path, engine) == failed
     assert engine.asked == ["wild-seed0", "good-seed0"]
+
+    # The last sentence alone says why, and what to do.
+    sentence = "2 of 3 runs failed; wild-seed0: .* no longer a number.* --retry wild-seed0"
+    with pytest.raises(Refusal, match=sentence):
+        finish(listed, tmp_path, engine, ())
 
     # A retry runs that one alone; being deterministic, it fails as before.
     assert [job.name for job in run_grid(listed, tmp_path, engine, retry=["wild-seed0"])] == ["wild-seed0"]

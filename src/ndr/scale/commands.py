@@ -89,9 +89,10 @@ def finish(jobs: "Sequence[Job]", out: Path, engine: "Engine", retry: Sequence[s
     for job in failed:
         console.print(f"{job.name}: {job.reason(out)}", style="red", highlight=False, markup=False, soft_wrap=True)
     if failed:
-        again = next((job.name for job in failed if job.problem is None), None)
-        hint = "" if again is None else f"; try one again with --retry {again}, or all of them with --retry all"
-        raise Refusal(f"{len(failed)} of {len(jobs)} runs failed{hint}")
+        # What can be tried again comes first: its reason may say what to do before.
+        first = min(failed, key=lambda job: job.problem is not None)
+        hint = "" if first.problem else f". Then try it again with --retry {first.name}, or all with --retry all"
+        raise Refusal(f"{len(failed)} of {len(jobs)} runs failed; {first.name}: {first.reason(out)}{hint}")
 
 
 def search(
