@@ -1,10 +1,13 @@
 """Files that appear whole or not at all, and are read only if they are not too long."""
 
 import contextlib
+import fcntl
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ndr.errors import Refusal, nearest
@@ -69,6 +72,32 @@ def fill_whole(path: Path, fill: Callable[[Path], object]) -> None:
             f"{path} could not be written ({error.strerror or error}); "
             "make room or mend the rights, then run the command again"
         ) from error
+
+
+@contextlib.contextmanager
+def folder_beside(place: Path) -> Iterator[Path]:
+    """An empty folder to fill and then to rename to `place`, removed if it is not; what killed makers left goes too."""
+    prefix = f".{place.name}-"
+    with contextlib.ExitStack() as until_done:
+        # The lock on a folder ends with its maker. A new one is locked before anybody else may look for dead ones.
+        with locked(place.parent):
+            for left in place.parent.glob(f"{prefix}*"):
+                with contextlib.suppress(OSError), locked(left, fcntl.LOCK_NB):
+                    shutil.rmtree(left)
+            folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place.parent))
+            until_done.callback(shutil.rmtree, folder, ignore_errors=True)
+            until_done.enter_context(locked(folder))
+        yield folder
+
+
+@contextlib.contextmanager
+def locked(folder: Path, how: int = 0) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | how)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def sync(path: Path) -> None:

@@ -16,6 +16,7 @@ from ndr.data import open_split
 from ndr.data.store import verify
 from ndr.errors import Refusal
 from ndr.tasks import TASKS, ListOps, get_task
+from ndr.whole import folder_beside
 
 CHECKSUMS = json.loads(Path(__file__).with_name("checksums.json").read_text())
 LARGE = {("listops", "clean", "train"), ("listops", "paper", "train"), ("listops", "paper", "test")}
@@ -115,6 +116,20 @@ def test_killed_while_making(data_folder: Path, tmp_path: Path) -> None:
     again = open_split(ListOps(), "train", count=60_000)
     fresh = open_split(ListOps(), "train", count=60_000, folder=tmp_path / "fresh")
     assert again.checksum == fresh.checksum and verify(again)
+
+
+def test_what_a_killed_maker_left_is_swept_but_not_what_a_living_one_makes(data_folder: Path) -> None:
+    place = open_split(get_task("arithmetic"), "test").folder
+    assert place is not None
+    shutil.rmtree(place)
+    dead = place.with_name(f".{place.name}-dead")
+    dead.mkdir()
+    (dead / "tokens.npy").write_bytes(b"half")
+    with folder_beside(place) as alive:
+        assert not dead.exists()
+        open_split(get_task("arithmetic"), "test")
+        assert sorted(path.name for path in place.parent.iterdir()) == sorted([alive.name, place.name])
+    assert [path.name for path in place.parent.iterdir()] == [place.name]
 
 
 def test_failure_leaves_nothing(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

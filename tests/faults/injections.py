@@ -69,7 +69,8 @@ class Scene:
         self.mounted = True
 
     def remount(self, options: str) -> None:
-        subprocess.run(["mount", "-o", f"remount,{options}", str(self.folder)], check=True)
+        words = ["mount", "-o", f"remount,{options}", str(self.folder)]
+        subprocess.run(words, check=True, capture_output=True)
 
     def clear(self) -> None:
         if self.mounted:

@@ -1,5 +1,6 @@
 """Grids with an engine that works in this process: what runs, what does not, and what is tried again."""
 
+import json
 import socket
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,8 @@ def test_a_failed_run_stays_failed_until_it_is_retried_alone(tmp_path: Path, tin
     # A retry runs that one alone; being deterministic, it fails as before.
     assert [job.name for job in run_grid(listed, tmp_path, engine, retry=["wild-seed0"])] == ["wild-seed0"]
     assert engine.asked == ["wild-seed0", "good-seed0", "wild-seed0"]
+    summary = json.loads((tmp_path / "grid.json").read_text())
+    assert [row["status"] for row in summary] == ["failed", "failed", "finished"]
 
     # With other settings it must be another run: the folder refuses to be mixed.
     mended = jobs(tiny)

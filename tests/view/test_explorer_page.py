@@ -241,7 +241,7 @@ def test_a_link_brings_the_view_back(visit, page, context):
     again.goto(address)
     again.wait_for_selector(".panel .score svg")
     ready(again, "t = 3 (4 of 7)")
-    chosen = dict(text="011 b a", other="1", steps="7", head="2", reads="both", cells="certainty")
+    chosen = {"text": "011 b a", "other": "1", "steps": "7", "head": "2", "reads": "both", "cells": "certainty"}
     for name, value in chosen.items():
         expect(again.locator(f"#{name}")).to_have_value(value)
     expect(again.locator(".detail").first).to_contain_text("column 0")

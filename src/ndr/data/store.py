@@ -5,8 +5,6 @@ import inspect
 import json
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
@@ -20,7 +18,7 @@ from ndr.errors import Refusal
 from ndr.tasks import SplitSpec, Task
 from ndr.tasks.stream import key_of
 from ndr.tasks.task import Columns, Progress, shuffled
-from ndr.whole import read_text, sync
+from ndr.whole import folder_beside, read_text, sync
 
 # Raised whenever the same spec and seed give other bytes.
 FORMAT = 1
@@ -117,38 +115,31 @@ def make(task: Task, name: str, spec: SplitSpec, seed: int, about: dict[str, Any
         columns = draw(task, name, spec, seed, advance)
     offsets = np.concatenate([[0], np.cumsum(columns.lengths, dtype=np.int64)])
     arrays = dict(zip(ARRAYS, (columns.tokens, offsets, columns.answers, columns.depths), strict=True))
+    about = {**about, "count": len(columns.answers), "checksum": checksum(arrays)}
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
-    except OSError as error:
-        raise Refusal(
-            f"cannot write to {place.parent}: {error.strerror or error}; make room or set NDR_DATA to another folder"
-        ) from error
-    try:
-        for title, array in arrays.items():
-            with (unfinished / f"{title}.npy").open("wb") as file:
-                np.save(file, array)
+        with folder_beside(place) as unfinished:
+            for title, array in arrays.items():
+                with (unfinished / f"{title}.npy").open("wb") as file:
+                    np.save(file, array)
+                    flush(file.fileno())
+            with (unfinished / "about.json").open("w") as file:
+                json.dump(about, file, indent=1)
+                file.flush()
                 flush(file.fileno())
-        about = {**about, "count": len(columns.answers), "checksum": checksum(arrays)}
-        with (unfinished / "about.json").open("w") as file:
-            json.dump(about, file, indent=1)
-            file.flush()
-            flush(file.fileno())
-        unfinished.chmod(0o755)
-        sync(unfinished)
-        try:
-            unfinished.rename(place)
-        except OSError:
-            # Someone else made the same split meanwhile; theirs holds the same bytes.
-            if not (place / "about.json").is_file():
-                raise
-        sync(place.parent)
+            unfinished.chmod(0o755)
+            sync(unfinished)
+            try:
+                unfinished.rename(place)
+            except OSError:
+                # Someone else made the same split meanwhile; theirs holds the same bytes.
+                if not (place / "about.json").is_file():
+                    raise
+            sync(place.parent)
     except OSError as error:
         raise Refusal(
             f"cannot write {place}: {error.strerror or error}; make room or set NDR_DATA to another folder"
         ) from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def flush(descriptor: int) -> None:

@@ -16,11 +16,10 @@ from ndr.train.folder import Holding
 
 
 class GridSource:
-    """The jobs that are not done, in order."""
+    """Of some jobs those that are not done, in order; the summary is of all jobs of the grid."""
 
-    def __init__(self, jobs: Sequence[Job], out: Path, board: Board) -> None:
-        self.out, self.board = out, board
-        self.all = list(jobs)
+    def __init__(self, grid: Sequence[Job], jobs: Sequence[Job], out: Path, board: Board) -> None:
+        self.grid, self.out, self.board = grid, out, board
         self.waiting = deque(job for job in jobs if job.status(out) == "waiting")
         for job in jobs:
             total = 0 if job.recipe is None else job.recipe.iterations
@@ -51,7 +50,7 @@ class GridSource:
 
     def write_summary(self) -> None:
         """`grid.json`: how every run of the grid stands, read from the folders themselves."""
-        rows = [{"run": job.name, "status": job.status(self.out), "reason": job.reason(self.out)} for job in self.all]
+        rows = [{"run": job.name, "status": job.status(self.out), "reason": job.reason(self.out)} for job in self.grid]
         write_json(self.out / "grid.json", rows)
 
 
@@ -62,9 +61,9 @@ def run_grid(jobs: Sequence[Job], out: Path, engine: Engine, *, retry: Sequence[
     """
     out.mkdir(parents=True, exist_ok=True)
     with Holding(out):
-        jobs = chosen(jobs, out, retry)
+        grid, jobs = jobs, chosen(jobs, out, retry)
         with Board(engine.width) as board:
-            source = GridSource(jobs, out, board)
+            source = GridSource(grid, jobs, out, board)
             if source.waiting:
                 engine.run(source, out)
             source.write_summary()

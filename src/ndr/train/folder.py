@@ -106,8 +106,14 @@ class RunFolder:
 
     def differences(self) -> list[str]:
         """What was another version when the run was made."""
-        then = read_json(self.path / "versions.json") if (self.path / "versions.json").exists() else {}
-        then, now = then if isinstance(then, dict) else {}, versions()
+        file = self.path / "versions.json"
+        try:
+            then = read_json(file) if file.exists() else {}
+        except Refusal:
+            then = None
+        if not isinstance(then, dict):
+            return ["unknown, its versions.json is damaged"]
+        now = versions()
         return [
             f"{name} {then[name]} then, {now.get(name)} now"
             for name in ("ndr", "torch")

@@ -78,7 +78,6 @@ async function ask() {
   const mine = asking = new AbortController();
   const wanted = [view.model, view.other].filter((place) => place !== null);
   try {
-    await source.parse(view.model, view.text, mine.signal);
     const found = await Promise.all(wanted.map((place) => askFor(place, mine.signal)));
     if (mine !== asking) return;
     panels = found;
