@@ -201,7 +201,8 @@ def test_only_so_many_traces_run_at_once(router):
 def test_who_waits_too_long_or_at_the_end_is_sent_away():
     async def story():
         line = Line(at_once=1, waiting=3, patience=0.2)
-        running = asyncio.create_task(line.serve(lambda: time.sleep(0.5) or "done"))
+        enough = threading.Event()
+        running = asyncio.create_task(line.serve(lambda: enough.wait(60) and "done"))
         await asyncio.sleep(0.05)
         with pytest.raises(Busy):
             await line.serve(lambda: "never")
@@ -210,6 +211,7 @@ def test_who_waits_too_long_or_at_the_end_is_sent_away():
         line.close()
         with pytest.raises(Busy):
             await waiting
+        enough.set()
         assert await running == "done" and line.taken == 0
 
     asyncio.run(story())
