@@ -16,6 +16,16 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f' (did you mean "{matches[0]}"?)' if matches else ""
 
 
+def complaint(error: Exception) -> str:
+    """What is wrong, in one line; of several things that pydantic finds the first, with its place."""
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors()[0]
+    return ": ".join(filter(None, (".".join(str(part) for part in first["loc"]), first["msg"])))
+
+
 def out_of_memory(error: BaseException) -> bool:
     """Whether memory ran out, in the words of Python, torch or the system."""
     said = str(error).lower()

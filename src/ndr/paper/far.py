@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-from ndr.errors import Refusal
-from ndr.paper.results import Scored, reason
+from ndr.errors import Refusal, complaint
+from ndr.paper.results import Scored
 from ndr.train.curves import new_figure, save_figure
 from ndr.train.sweep import wilson
 from ndr.whole import read_text, write_whole
@@ -65,7 +65,7 @@ def read_reaches(folder: Path | str) -> list[Reach]:
         try:
             rows = SWEEP.validate_json(read_text(path))
         except (OSError, ValueError) as error:
-            raise Refusal(f"{path} is not the output of ndr eval --depths --json: {reason(error)}") from error
+            raise Refusal(f"{path} is not the output of ndr eval --depths --json: {complaint(error)}") from error
         depths = {depth: (row.accuracy, row.count, row.steps) for depth, row in sorted(rows.items())}
         found.append(Reach(named[1], named[2], int(named[3]), depths))
     return sorted(found, key=lambda each: (list(TASKS).index(each.task), each.model, each.seed))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
-from ndr.errors import Refusal
+from ndr.errors import Refusal, complaint
 from ndr.train.checkpoint import is_intact
 from ndr.train.folder import difference
 from ndr.train.recipe import SHIPPED, load_recipe, names, validate
@@ -133,16 +133,8 @@ def read_result(path: Path) -> Result | None:
         if not is_intact(record):
             raise ValueError("its checksum is another")
     except (OSError, ValueError, RecursionError) as error:
-        raise Refusal(f"{path} is damaged: {reason(error)}; remove it, or copy it again") from error
+        raise Refusal(f"{path} is damaged: {complaint(error)}; remove it, or copy it again") from error
     return Result(checked.recipe.name, checked.seed, record, path)
-
-
-def reason(error: Exception) -> str:
-    """In one line; of several things that are wrong, the first."""
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return ": ".join(filter(None, (".".join(str(part) for part in first["loc"]), first["msg"])))
-    return str(error)
 
 
 def collect(runs: Path | str, results: Path | str) -> tuple[list[Path], dict[str, str]]:

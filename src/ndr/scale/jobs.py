@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from ndr.errors import Refusal, nearest
+from ndr.errors import Refusal, complaint, nearest
 from ndr.models.settings import Settings
 from ndr.paper import TABLES, plan
 from ndr.paper.experiments import check_seeds
@@ -116,8 +116,7 @@ def jobs_of_file(path: Path, seeds: int | None, changes: tuple[str, ...]) -> lis
     try:
         file = GridFile.model_validate(read_data(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        raise Refusal(f"{path}: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from error
+        raise Refusal(f"{path}: {complaint(error)}") from error
     jobs: list[Job] = []
     for entry in file.runs:
         grid = {**file.grid, **entry.grid}

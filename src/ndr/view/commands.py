@@ -99,16 +99,15 @@ def sampled_figure(
     from ndr.view.networks import open_router
     from ndr.view.ponder import plot_ponder_times, ponder_times
     from ndr.view.routing import draw_samples, plot_routing, read_routing
-    from ndr.view.saving import PICTURES, check_suffix
     from ndr.view.size import MOST_WEIGHTS, check_trace
-    from ndr.whole import write_whole
+    from ndr.whole import PICTURES, check_target, write_whole
 
     if seed < 0 or samples > MOST_SAMPLES:
         raise Refusal(f"a seed is 0 or more and there are at most {MOST_SAMPLES:,} samples, not {seed} and {samples}")
     network, task = open_router(run)
     if task is None:
         raise Refusal(f'the task of "{run}" is not one of ours, so no samples can be drawn')
-    check_suffix(out, PICTURES if kind == "ponder" else (*PICTURES, ".json"))
+    check_target(out, PICTURES if kind == "ponder" else (*PICTURES, ".json"))
     texts = draw_samples(task, samples, depths or (tuple(range(1, 11)) if kind == "ponder" else (2, 3, 4, 5)), seed)
     columns = max((len(network.vocabulary.tokenize(text)) for text in texts), default=0) + 2
     # The traces of all samples are kept, so each has its share of what one may take.

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ndr.errors import Refusal
-from ndr.view.saving import check_suffix
-from ndr.whole import write_whole
+from ndr.whole import check_target, write_whole
 
 if TYPE_CHECKING:
     from ndr.view.studio import Studio
@@ -73,7 +72,7 @@ def record(studio: "Studio", texts: Sequence[str], steps: int | None) -> dict[st
 
 def export(studio: "Studio", out: str | Path, texts: Sequence[str], steps: int | None) -> Path:
     """Write the explorer with these texts as one HTML file."""
-    path = check_suffix(out, (".html", ".htm"))
+    path = check_target(Path(out), (".html", ".htm"))
     if not texts:
         texts = studio.exhibits[0].examples()[:3]
     if not texts:

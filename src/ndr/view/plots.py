@@ -13,7 +13,8 @@ import numpy as np
 
 from ndr.errors import Refusal, nearest, require
 from ndr.models.trace import Trace
-from ndr.view.saving import FILMS, PICTURES, check_suffix, save_film, save_picture
+from ndr.view.saving import FILMS, save_film, save_picture
+from ndr.whole import PICTURES, check_target
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +62,7 @@ def plot(
     require("matplotlib", "viz")
     if kind not in KINDS:
         raise Refusal(f'there is no figure of kind "{kind}"{nearest(kind, KINDS)}; use {", ".join(KINDS)}')
-    path = None if out is None else check_suffix(out, (*PICTURES, *FILMS))
+    path = None if out is None else check_target(Path(out), (*PICTURES, *FILMS))
     if panels is not None and kind != "heads":
         raise Refusal('panels belong to the kind "heads"')
     shown = check_steps(trace, steps)

@@ -11,7 +11,8 @@ from ndr.errors import Refusal, require
 from ndr.models import NeuralDataRouter
 from ndr.models.network import evaluating
 from ndr.view.plots import new_figure
-from ndr.view.saving import PICTURES, check_suffix, save_picture
+from ndr.view.saving import save_picture
+from ndr.whole import PICTURES, check_target
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,7 +53,7 @@ def ponder_times(network: NeuralDataRouter, texts: Sequence[str], steps: int | N
 def plot_ponder_times(times: PonderTimes, out: str | Path | None = None) -> "Figure":
     """A bar per length; the red line is the most steps that the network may take."""
     require("matplotlib", "viz")
-    path = None if out is None else check_suffix(out, PICTURES)
+    path = None if out is None else check_target(Path(out), PICTURES)
     figure = new_figure(4.2, 2.6)
     axes = figure.subplots()
     lengths = list(times.steps)

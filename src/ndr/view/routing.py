@@ -16,8 +16,9 @@ from ndr.models import NeuralDataRouter
 from ndr.models.trace import Trace
 from ndr.tasks import Task
 from ndr.view.plots import new_figure
-from ndr.view.saving import PICTURES, check_suffix, save_picture
+from ndr.view.saving import save_picture
 from ndr.view.tree import Vertex, tree_of
+from ndr.whole import PICTURES, check_target
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -274,7 +275,7 @@ def links(sample: Sample, place: np.ndarray) -> list[np.ndarray]:
 def plot_routing(report: RoutingReport, out: str | Path | None = None) -> "Figure":
     """Left: when gates open, counted from when the arguments are ready. Right: what each head joins."""
     require("matplotlib", "viz")
-    path = None if out is None else check_suffix(out, PICTURES)
+    path = None if out is None else check_target(Path(out), PICTURES)
     figure = new_figure(7.2, 2.9)
     left, right = figure.subplots(1, 2)
     timing = report.every

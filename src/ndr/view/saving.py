@@ -5,7 +5,7 @@ from pathlib import Path
 from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, Any
 
-from ndr.errors import Refusal, nearest
+from ndr.errors import Refusal
 from ndr.whole import fill_whole
 
 if TYPE_CHECKING:
@@ -18,19 +18,7 @@ TIMELESS: dict[str, dict[str, None]] = {
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-PICTURES = tuple(TIMELESS)
 FILMS = (".gif", ".mp4")
-
-
-def check_suffix(out: str | Path, known: tuple[str, ...]) -> Path:
-    """The path, if its name ends in something that can be written and its folder exists."""
-    path = Path(out)
-    suffix = path.suffix.lower()
-    if suffix not in known:
-        raise Refusal(f'cannot write "{path.name}"{nearest(suffix, known)}: its name must end in {", ".join(known)}')
-    if not path.parent.is_dir():
-        raise Refusal(f'there is no folder "{path.parent}" to write "{path.name}" into')
-    return path
 
 
 def save_picture(figure: "Figure", path: Path) -> None:
