@@ -87,6 +87,33 @@ def test_equals_the_layer(
     torch.testing.assert_close(inferred * real, found * real, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("lengths", [None, [7, 3, 1, 5, 6]])
+def test_columns_leave_out_the_steps_before_they_wake(lengths: list[int] | None) -> None:
+    encoder = Encoder(make(), steps=5)
+    states = torch.randn(5, 7, 15, requires_grad=True)
+    padding = None if lengths is None else suffix(lengths, 7)
+    wake = torch.randint(6, (5, 7))
+    inputs = [states, *encoder.parameters()]
+    found = encoder(states, padding, wake=wake)
+    watch = encoder.layer.register_forward_hook(lambda *_: None)  # the native steps are for layers nobody watches
+    expected = encoder(states, padding, wake=wake)
+    watch.remove()
+    real = torch.ones(5, 7, 1) if padding is None else (~padding)[..., None].float()
+    torch.testing.assert_close(found.states * real, expected.states * real, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found.effort, expected.effort, rtol=1e-4, atol=1e-5)
+    grads = [
+        torch.autograd.grad([(each.states.square() * real).sum(), each.effort.sum()], inputs)
+        for each in (found, expected)
+    ]
+    for one, wanted in zip(*grads, strict=True):
+        torch.testing.assert_close(one, wanted, rtol=1e-3, atol=1e-4 * max(1.0, float(wanted.abs().max())))
+    same = (found.states == states).all(-1)[real[..., 0] > 0]
+    assert torch.equal(same, (wake == 5)[real[..., 0] > 0]) and same.any()
+    with torch.no_grad():
+        still = encoder(states, padding, wake=wake, until_still=True)
+    torch.testing.assert_close(still.states * real, found.states * real, rtol=1e-5, atol=1e-5)
+
+
 def test_many_blocks_and_threads_agree() -> None:
     layer, states = make(), torch.randn(701, 3, 15)
     before = torch.get_num_threads()

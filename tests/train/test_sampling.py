@@ -12,7 +12,7 @@ from ndr.errors import Refusal
 from ndr.tasks import get_task
 from ndr.train.optimise import rate_at
 from ndr.train.recipe import Recipe, load_recipe
-from ndr.train.sampling import ByDepth, Place, pace_at, place_at, sizes_of, surround
+from ndr.train.sampling import ByDepth, Place, pace_at, place_at, sizes_of, surround, wake_late
 
 
 def recipe(*changes: str) -> Recipe:
@@ -33,13 +33,29 @@ def test_steps_follow_depth_until_batches_begin_to_linger():
     assert pace_at(chosen, 0, 700, depth=4, length=6) == late[200]
 
 
+def test_columns_that_are_late_wake_after_the_additional_steps():
+    linger = '{"most": 9, "share": 0.5, "late": true}'
+    chosen = recipe(f'steps={{"low": 3, "high": 3, "linger": {linger}}}', "phases=run")
+    paces = [pace_at(chosen, 0, iteration, depth=4, length=6) for iteration in range(500)]
+    assert {(pace.steps, pace.late) for pace in paces} == {(3 + late, late) for late in range(10)}
+    assert {pace.sleep for pace in paces} == {None}
+
+
+def test_those_who_are_late_stand_side_by_side():
+    wake = wake_late((2000, 6), 9, torch.device("cpu"))
+    assert set(wake.flatten().tolist()) == {0, 9}
+    changes = (wake.diff(prepend=torch.zeros(2000, 1), append=torch.zeros(2000, 1)) != 0).sum(1)
+    assert set(changes.tolist()) == {0, 2}
+    assert wake.ne(0).any(0).all() and set((wake != 0).sum(1).tolist()) == set(range(7))
+
+
 def test_steps_can_follow_length():
     chosen = recipe('steps={"low": 4, "high": 4, "per_column": 0.5}')
     assert [pace_at(chosen, 0, 0, depth=2, length=length).steps for length in (4, 5, 20)] == [6, 6, 14]
 
 
 def test_without_steps_the_model_decides():
-    assert pace_at(recipe("steps=null"), 0, 5, depth=3, length=5) == (None, None)
+    assert pace_at(recipe("steps=null"), 0, 5, depth=3, length=5) == (None, None, 0)
 
 
 def test_problems_can_grow_by_length():

@@ -43,23 +43,29 @@ class Encoder(nn.Module):
         steps: int | None = None,
         record: list[StepRecord] | None = None,
         until_still: bool | float = False,
+        wake: Int[Tensor, "batch column"] | None = None,
     ) -> Encoded:
         """Apply the layer; append what each step did to `record` if one is given.
 
         With `until_still`, `steps` is only a bound: a sequence is done once a step leaves all of its real columns as
         they are, up to `STILL` or the share given. Without it only steps that change nothing at all are left out.
+        With `wake`, a column leaves out the steps before that one.
         """
         steps = self.steps if steps is None else check_steps(steps)
         tolerance = STILL if until_still is True else float(until_still)
         if record is None and self.halting is None and fused.usable(self.layer, states, key_padding_mask):
             # The same steps in native code, which also leaves out steps that change nothing at all.
-            states, each, effort = fused.run_steps(self.layer, states, key_padding_mask, steps, tolerance)
+            states, each, effort = fused.run_steps(self.layer, states, key_padding_mask, steps, tolerance, wake)
             return Encoded(states, None, None, each, effort if self.training else None)
         halting = self.halting.start(states, key_padding_mask) if self.halting else None
         taken, efforts = 0, []
         for step in range(steps):
             before = states
             states, gate, weights = self.layer(before, key_padding_mask, record is not None)
+            if wake is not None:
+                asleep = (step < wake)[..., None]
+                states = torch.where(asleep, before, states)
+                gate = None if gate is None else gate.masked_fill(asleep, 0.0)
             if self.training and gate is not None:
                 efforts.append(gate.mean(-1))
             halt = None

@@ -67,6 +67,7 @@ class Problem(ctypes.Structure):
         ("tolerance", ctypes.c_float),
         ("taken", ctypes.c_void_p),
         ("effort", ctypes.c_void_p),
+        ("wake", ctypes.c_void_p),
     )
 
 
@@ -144,11 +145,13 @@ def run_steps(
     key_padding_mask: Bool[Tensor, "batch column"] | None,
     steps: int,
     tolerance: float | None = None,
+    wake: Int[Tensor, "batch column"] | None = None,
 ) -> Ran:
     """The states after all steps, the steps each sequence took, and in training what each column's gates let through.
 
     Where no gradient is wanted, a sequence is done once a step changes none of its columns by more than this share
-    of its state (in root mean square); 0 asks that nothing changes at all.
+    of its state (in root mean square); 0 asks that nothing changes at all. With `wake`, a column leaves out the steps
+    before that one.
     """
     batch, columns, width = states.shape
     real = None if key_padding_mask is None or not bool(key_padding_mask.any()) else ~key_padding_mask
@@ -159,7 +162,10 @@ def run_steps(
         offsets = torch.cat([torch.zeros(1, dtype=torch.long), real.sum(1).cumsum(0)])
         rows = states[real]
     weights = fold(layer)
-    setting = Setting(layer, offsets, steps)
+    if wake is not None:
+        wake = (wake.flatten() if real is None else wake[real]).to(torch.int32)
+        tolerance = None
+    setting = Setting(layer, offsets, steps, wake)
     taken = torch.full((batch,), steps, dtype=torch.int32)
     if torch.is_grad_enabled() and (rows.requires_grad or any(weight.requires_grad for weight in weights)):
         rows, effort = AllSteps.apply(setting, rows, *weights)  # type: ignore[no-untyped-call]
@@ -207,7 +213,9 @@ def fold(layer: Layer) -> Folded:
 class Setting:
     """Everything but the tensors that gradients flow through. The seed comes from torch's default generator."""
 
-    def __init__(self, layer: Layer, offsets: Int[Tensor, " sequences_and_end"], steps: int) -> None:
+    def __init__(
+        self, layer: Layer, offsets: Int[Tensor, " sequences_and_end"], steps: int, wake: Int[Tensor, " row"] | None
+    ) -> None:
         attention, update = layer.attention, layer.update
         assert isinstance(attention, GeometricAttention) and isinstance(update, CopyGate)
         assert isinstance(update.candidate, nn.LayerNorm)
@@ -215,7 +223,7 @@ class Setting:
         rate = update.dropout.p if update.dropout.training else 0.0
         gate = update.gate_dropout if update.training else 0.0
         seed = int(torch.randint(2**60, ())) if key or rate or gate else 0
-        self.offsets, self.threads, self.steps = offsets, torch.get_num_threads(), steps
+        self.offsets, self.threads, self.steps, self.wake = offsets, torch.get_num_threads(), steps, wake
         self.sizes = (attention.width, attention.heads, update.hidden)
         self.numbers = (
             update.norm.eps,
@@ -224,7 +232,7 @@ class Setting:
             attention.stretch,
         )
         self.rates = Rates(key, rate, gate, seed)
-        self.crisp = is_crisp(layer) and not (key or rate or gate)
+        self.crisp = is_crisp(layer) and wake is None and not (key or rate or gate)
         self.longest = int(offsets.diff().max()) if len(offsets) > 1 else 0
 
     def problem(
@@ -254,6 +262,7 @@ class Setting:
             tolerance,
             None if taken is None else taken.data_ptr(),
             None if effort is None else effort.data_ptr(),
+            None if self.wake is None else self.wake.data_ptr(),
         )
 
     def infer(self, rows: Tensor, weights: Folded, tolerance: float, taken: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ struct Problem {
                        // its state; negative: never
     int32_t* taken;    // steps that each sequence took, or none
     float* effort;     // with `saved`: for each row, what its gates let through, summed over the steps
+    const int32_t* wake;  // for each row, the step at which it wakes up, or none: all are awake
 };
 
 struct Gradient {
@@ -39,6 +40,11 @@ struct Gradient {
 INLINE long projected_width(const Problem& p) { return 3 * p.width + (2 * p.heads + LANES - 1) / LANES * LANES; }
 
 enum Place { KEY, READ, INNER, GATE };
+
+// Whether a row leaves out a step: it has not woken up yet, or gate dropout closes it.
+INLINE bool sleeps(const Problem& p, const Dropout& gate, long step, long row) {
+    return (p.wake && step < p.wake[row]) || !keeps(gate, row_key(gate, step, row), 0);
+}
 
 // What is kept of one step for a block of rows, in this order.
 struct Kept {
@@ -160,7 +166,7 @@ KERNEL static void update_rows(const Problem& p, const Kept& kept, long rows, lo
         float* candidate = kept.candidate + r * width;
         add(candidate, p.update_bias, width);
         kept.inverse_candidate[r] = normalise(candidate, width, p.candidate_epsilon);
-        const bool shut = !keeps(chances.gate, row_key(chances.gate, step, first_row + r), 0);
+        const bool shut = sleeps(p, chances.gate, step, first_row + r);
         const float moved = mix(kept.openness + r * width, p.gate_bias, p.stretch, shut, candidate, p.scale, p.shift,
                                   kept.states + r * width, next + r * width, width, p.tolerance,
                                   p.effort ? p.effort + first_row + r : nullptr);
@@ -221,7 +227,7 @@ KERNEL static void step_backward(const Problem& p, const Kept& kept, const Block
         float *grad = states_grad + r * width, *for_candidate = candidate_grad + r * width;
         float* for_gate = gate_grad + r * width;
         const float for_effort = effort_grad[block.first_row + r] / width;
-        const float kept_open = keeps(chances.gate, row_key(chances.gate, step, block.first_row + r), 0) ? 1 : 0;
+        const float kept_open = sleeps(p, chances.gate, step, block.first_row + r) ? 0 : 1;
 #pragma omp simd
         for (long j = 0; j < width; ++j) {
             const float gate = kept_open * open[j];

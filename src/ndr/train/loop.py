@@ -28,7 +28,18 @@ from ndr.train.open import load_best
 from ndr.train.optimise import build_optimisers, optimiser_tensors, rate_at, restore_optimisers, set_rate
 from ndr.train.recipe import Recipe
 from ndr.train.report import Report
-from ndr.train.sampling import Pace, Place, pace_at, place_at, schedule, seed_device, sizes_of, surround, torch_seed
+from ndr.train.sampling import (
+    Pace,
+    Place,
+    pace_at,
+    place_at,
+    schedule,
+    seed_device,
+    sizes_of,
+    surround,
+    torch_seed,
+    wake_late,
+)
 
 SAVE_SECONDS = 60.0
 
@@ -111,7 +122,7 @@ def run(
             pace = pace_at(recipe, seed, progress.iteration, depth, length, start)
             place = place_at(recipe, seed, progress.iteration)
             loss, accuracy = lab.learn(indices, progress.iteration, pace, start, place)
-            if pace.sleep is None:
+            if pace.sleep is None and not pace.late:
                 lab.grow(progress, indices, accuracy)
             progress.iteration += 1
             progress.seconds += time.perf_counter() - began
@@ -184,7 +195,9 @@ class Lab:
             ask = None
             if place is not None:
                 tokens, ask = surround(tokens, place, len(self.network.settings.tokens))
-            logits, cost = self.model.classify(tokens, lengths, steps=pace.steps, ask=ask)
+            framed = (len(tokens), tokens.shape[1] + 2)
+            wake = wake_late(framed, pace.late, tokens.device) if pace.late else None
+            logits, cost = self.model.classify(tokens, lengths, steps=pace.steps, ask=ask, wake=wake)
         else:
             logits, cost = self.model(tokens, lengths), None
         loss = cross_entropy(logits.float(), answers)

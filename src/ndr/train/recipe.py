@@ -93,6 +93,8 @@ class Linger(Settings):
     """the share of the iterations after which this begins"""
     sleep: Rate | None = None
     """in these batches a column sleeps through a step with this chance (gate dropout): none may rely on timing"""
+    late: bool = False
+    """in these batches some neighbouring columns wake up only after the additional steps: the others wait for them"""
 
 
 class TrainingSteps(Settings):

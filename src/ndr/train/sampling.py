@@ -95,6 +95,8 @@ class Pace(NamedTuple):
     steps: int | None = None
     sleep: float | None = None
     """the chance that a column sleeps through a step"""
+    late: int = 0
+    """the step at which some neighbouring columns wake up"""
 
 
 def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, start: int = 0) -> Pace:
@@ -108,7 +110,8 @@ def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, 
         return Pace(max(1, int(steps)))
     if draw.random() >= linger.share:
         return Pace(max(1, int(steps)))
-    return Pace(max(1, int(steps + draw.integers(1, linger.most + 1))), linger.sleep)
+    more = int(draw.integers(1, linger.most + 1))
+    return Pace(max(1, int(steps + more)), linger.sleep, more if linger.late else 0)
 
 
 class Place(NamedTuple):
@@ -136,6 +139,14 @@ def surround(tokens: torch.Tensor, place: Place, kinds: int) -> tuple[torch.Tens
     left, right = (torch.randint(kinds, (len(tokens), n), device=tokens.device) for n in (place.left, place.right))
     asked = place.left + (0 if place.ask == "first" else tokens.shape[1] - 1)
     return torch.cat([left, tokens, right], dim=1), asked
+
+
+def wake_late(shape: tuple[int, int], step: int, device: torch.device) -> torch.Tensor:
+    """The step at which each column wakes up: the first, but for some neighbours of each sample, drawn at random."""
+    batch, columns = shape
+    ends = torch.randint(columns + 1, (2, batch, 1), device=device)
+    place = torch.arange(columns, device=device)
+    return step * ((ends.amin(0) <= place) & (place < ends.amax(0))).int()
 
 
 def torch_seed(seed: int, iteration: int, rank: int) -> int:
