@@ -5,6 +5,7 @@ import pytest
 
 from ndr.errors import Refusal
 from ndr.models.network import build
+from ndr.models.settings import RouterSettings
 from ndr.train.recipe import load_recipe, merge, names
 
 
@@ -37,6 +38,14 @@ def test_paper_settings_are_those_of_the_runs():
     lstm = load_recipe("arithmetic-lstm-paper")
     assert (lstm.optimiser.kind, lstm.optimiser.clip, lstm.batch) == ("adam", 5.0, 256)
     assert load_recipe("listops-ndr-paper").model.test_steps == 24
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("steps", [4, 6, 8, 10, 12])
+def test_ablations_of_the_number_of_steps_take_just_so_many(direction: str, steps: int):
+    recipe = load_recipe(f"ctl-{direction}-ndr-{steps}-steps-small")
+    assert isinstance(recipe.model, RouterSettings)
+    assert (recipe.steps, recipe.model.steps, recipe.model.test_steps) == (None, steps, steps)
 
 
 def test_a_recipe_survives_its_file(tmp_path: Path):
