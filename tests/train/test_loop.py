@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from ndr.errors import Refusal
-from ndr.train import Recipe, load_recipe, train
+from ndr.train import Recipe, load_recipe, open_network, train
 from ndr.train.checkpoint import load_checkpoint
 from ndr.train.folder import Holding
 
@@ -71,6 +71,7 @@ def test_the_latest_of_equally_good_networks_is_kept(tiny: Recipe, tmp_path: Pat
         ["optimiser.averaging=0.9"],
         ["optimiser.kind=muon"],
         ['steps={"low": 2, "high": 4, "linger": {"most": 3, "sleep": 0.4}}'],
+        ['steps={"low": 2, "high": 4, "linger": {"most": 3, "share": 0.7, "late": true}}'],
         ["model.attention.stretch=0.3", "sharpening={}"],
         [
             "sampling=by-depth",
@@ -98,6 +99,39 @@ def test_stopping_between_iterations_changes_nothing(changes: list[str], tmp_pat
     result = quiet(recipe, 5, tmp_path / "halves", data)
     assert same(tmp_path / "whole", tmp_path / "halves")
     assert [row["iteration"] for row in result["curve"]] == [4, 8, 12]
+
+
+def test_a_run_can_begin_with_a_trained_network(tiny: Recipe, tmp_path: Path, data: Path, shrink: list[str]):
+    quiet(tiny, 0, tmp_path / "first", data)
+    still = [f"start={tmp_path / 'first'}", "optimiser.learning_rate=1e-9", "model.update.squash=crisp"]
+    recipe = load_recipe("ctl-forward-ndr-small", [*shrink, *still])
+
+    def stop(row: dict) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(Refusal, match="the same command goes on"):
+        train(recipe, 1, tmp_path / "second", data=data, loggers=(), watch=stop)
+    trained = open_network(tmp_path / "first").network.state_dict()
+    (tmp_path / "first").rename(tmp_path / "gone")
+    quiet(recipe, 1, tmp_path / "second", data)
+    for name, weight in open_network(tmp_path / "second").network.state_dict().items():
+        torch.testing.assert_close(weight, trained[name], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("start", "sentence"),
+    [
+        ("ndr-ctl-forward-small", "other names or sizes"),
+        ("ndr-listops-small", "other tokens or answers"),
+        ("nowhere", "nowhere"),
+    ],
+)
+def test_a_network_that_does_not_fit_cannot_be_begun_with(
+    start: str, sentence: str, tmp_path: Path, data: Path, shrink: list[str]
+):
+    recipe = load_recipe("ctl-forward-ndr-small", [*shrink, f"start={start}"])
+    with pytest.raises(Refusal, match=sentence):
+        quiet(recipe, 0, tmp_path / "run", data)
 
 
 def command(recipe: Path, out: Path, data: Path) -> subprocess.Popen:

@@ -24,7 +24,7 @@ from ndr.train.checkpoint import checksum, seal, write_json, write_whole
 from ndr.train.evaluate import Score, evaluate
 from ndr.train.folder import Holding, RunFolder
 from ndr.train.memory import check_memory
-from ndr.train.open import load_best
+from ndr.train.open import load_best, open_network
 from ndr.train.optimise import build_optimisers, optimiser_tensors, rate_at, restore_optimisers, set_rate
 from ndr.train.recipe import Recipe
 from ndr.train.report import Report
@@ -106,7 +106,10 @@ def run(
     }
     check_memory(recipe, int(splits["train"].lengths.min()), fabric.device)
     torch.manual_seed(torch_seed(seed, 0, 0))
-    lab = Lab(recipe, folder, fabric, report, build(recipe.model), splits)
+    network = build(recipe.model)
+    if recipe.start is not None and not folder.last.is_file():
+        begin_with(network, recipe.start)
+    lab = Lab(recipe, folder, fabric, report, network, splits)
     progress = lab.restore()
     samples = schedule(recipe, splits["train"], seed)
     saved = time.monotonic()
@@ -327,6 +330,17 @@ class Lab:
             self.report.finish(result)
             self.folder.finish(result)
         return result
+
+
+def begin_with(network: Network, trained: str) -> None:
+    """Give the network the weights of a trained one, which must be as large and know the same tokens and answers."""
+    other, own = open_network(trained).network, network.settings
+    if (other.settings.tokens, other.settings.answers) != (own.tokens, own.answers):
+        raise Refusal(f"a run on this task cannot begin with {trained}, which knows other tokens or answers")
+    try:
+        network.load_state_dict(other.state_dict())
+    except RuntimeError as error:
+        raise Refusal(f"a run cannot begin with {trained}, whose weights have other names or sizes") from error
 
 
 def put_to_sleep(network: NeuralDataRouter, chance: float | None) -> None:

@@ -152,6 +152,8 @@ class Recipe(Settings):
     """the folder of its runs bears it, so it is a name and no path"""
     task: TaskSettings
     model: ModelSettings
+    start: str | None = None
+    """a run or the name of a shipped network: begin with its weights instead of random ones"""
     optimiser: Optimiser = Optimiser()
     batch: Size = 128
     sampling: Literal["uniform", "bucketed", "equal-length", "equal-depth", "by-depth"] = "bucketed"
