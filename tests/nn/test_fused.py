@@ -114,6 +114,16 @@ def test_columns_leave_out_the_steps_before_they_wake(lengths: list[int] | None)
     torch.testing.assert_close(still.states * real, found.states * real, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("watched", [False, True])
+def test_no_sequence_is_still_while_its_columns_sleep(watched: bool) -> None:
+    encoder, states = Encoder(make(), steps=5), torch.randn(2, 7, 15)
+    if watched:
+        encoder.layer.register_forward_hook(lambda *_: None)
+    with torch.no_grad():
+        found = encoder(states, wake=torch.full((2, 7), 3), until_still=True)
+    assert found.steps.min() > 3 and not torch.equal(found.states, states)
+
+
 def test_many_blocks_and_threads_agree() -> None:
     layer, states = make(), torch.randn(701, 3, 15)
     before = torch.get_num_threads()

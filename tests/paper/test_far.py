@@ -32,6 +32,29 @@ def test_seeds_of_a_layer_are_put_together(tmp_path: Path) -> None:
     assert (tmp_path / "images" / "how-far-ctl-forward.png").stat().st_size > 5_000
 
 
+def test_what_leaves_an_ingredient_out_stands_beside_the_same_seed_of_the_whole(tmp_path: Path) -> None:
+    sweep(tmp_path, "ctl-forward-crisp-small-seed0", d10=1.0)
+    sweep(tmp_path, "ctl-forward-crisp-small-seed1", d10=0.0)
+    sweep(tmp_path, "ctl-forward-crisp-without-thrift-small-seed0", d10=0.5)
+    far_page(tmp_path, tmp_path / "how-far.md")
+    before, after = (tmp_path / "how-far.md").read_text().split("### Which ingredient buys what")
+    assert "| crisp | 2 | **0.5000**" in before and "thrift" not in before
+    assert "| crisp | 1 | **1.0000**" in after and "| crisp-without-thrift | 1 | **0.5000**" in after
+    assert "What it costs" not in after
+
+
+def test_costs_are_the_first_milestone_that_is_solved(make, tmp_path: Path) -> None:
+    make("ctl-forward-ndr-timed-small", 0, milestones={"1000": 0.98, "500": 0.5, "750": 0.979})
+    make("ctl-forward-crisp-timed-small", 0, milestones={"500": 0.5, "1250": 0.6})
+    make("ctl-forward-ndr-small", 0, milestones={"500": 1.0})
+    sweep(tmp_path / "runs", "ctl-forward-crisp-small-seed0", d10=1.0)
+    far_page(tmp_path / "runs", tmp_path / "how-far.md")
+    table = (tmp_path / "how-far.md").read_text().partition("## What it costs")[2]
+    assert "| ctl-forward | ndr | 0 | 1,000 | 500: 0.500, 750: 0.979, 1,000: 0.980 |" in table
+    assert "| ctl-forward | crisp | 0 | more than 1,250 | 500: 0.500, 1,250: 0.600 |" in table
+    assert len(table.strip().splitlines()) == 6
+
+
 def test_names_say_task_model_and_seed(tmp_path: Path) -> None:
     sweep(tmp_path, "ctl-backward-ndr-no-direction-small-seed3", d10=0.2)
     (reach,) = read_reaches(tmp_path)

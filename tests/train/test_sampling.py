@@ -41,6 +41,13 @@ def test_columns_that_are_late_wake_after_the_additional_steps():
     assert {pace.sleep for pace in paces} == {None}
 
 
+def test_no_batch_takes_more_steps_than_the_bound():
+    linger = '{"most": 9, "late": true}'
+    chosen = recipe(f'steps={{"low": 2, "high": 2, "per_depth": 1, "linger": {linger}, "most": 6}}', "phases=run")
+    paces = [pace_at(chosen, 0, each, depth, length=6) for each in range(300) for depth in (1, 3, 9)]
+    assert {(pace.steps, pace.late) for pace in paces} == {(3, 0), (4, 1), (5, 2), (6, 3), (5, 0), (6, 1), (6, 0)}
+
+
 def test_those_who_are_late_stand_side_by_side():
     wake = wake_late((2000, 6), 9, torch.device("cpu"))
     assert set(wake.flatten().tolist()) == {0, 9}

@@ -76,7 +76,8 @@ class Encoder(nn.Module):
             taken = step + 1
             if halting and self.nothing_runs(halting):
                 break
-            if until_still is not False and is_still(before, states, key_padding_mask, tolerance):
+            awake = wake is None or not (step < wake).any()
+            if until_still is not False and awake and is_still(before, states, key_padding_mask, tolerance):
                 break
         each = states.new_full(states.shape[:1], taken, dtype=torch.int32)
         if halting:

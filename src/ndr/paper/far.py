@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter
 
 from ndr.errors import Refusal, complaint
-from ndr.paper.results import Scored
+from ndr.paper.results import Result, Scored, read_results
 from ndr.train.curves import new_figure, save_figure
 from ndr.train.sweep import wilson
 from ndr.whole import read_text, write_whole
@@ -29,6 +29,8 @@ TASKS = {
     "arithmetic": "Simple arithmetic (depth)",
     "listops": "ListOps (dependency depth)",
 }
+WITHOUT = "-without-"
+SOLVED = 0.98
 STYLES = {"crisp": ("#0072B2", "-"), "ndr": ("#D55E00", "--")}
 
 
@@ -80,13 +82,20 @@ def far_page(folder: Path | str, page: Path) -> None:
     parts = [HEAD, read_text(notes)] if notes.is_file() else [HEAD]
     for task, title in TASKS.items():
         own = [each for each in reaches if each.task == task]
-        if own:
+        whole = [each for each in own if WITHOUT not in each.model]
+        if whole:
             picture = page.parent / "images" / f"how-far-{task}.png"
-            draw(own, picture, title)
+            draw(whole, picture, title)
             parts.append(
-                f"## {title}\n\n![Accuracy against depth](images/{picture.name})\n\n{summary(own)}\n{seeds(own)}"
+                f"## {title}\n\n![Accuracy against depth](images/{picture.name})\n\n{summary(whole)}\n{seeds(whole)}"
             )
-    write_whole(page, "\n".join(parts).encode())
+        lesser = [each for each in own if WITHOUT in each.model]
+        if lesser:
+            beside = {(each.model.partition(WITHOUT)[0], each.seed) for each in lesser}
+            same = [each for each in whole if (each.model, each.seed) in beside]
+            parts.append(f"### Which ingredient buys what\n\n{summary([*same, *lesser])}\n{seeds(lesser)}")
+    parts.append(costs(read_results(folder)))
+    write_whole(page, "\n".join(part for part in parts if part).encode())
 
 
 def by_model(reaches: Sequence[Reach]) -> dict[str, list[Reach]]:
@@ -124,6 +133,24 @@ def seeds(reaches: Sequence[Reach]) -> str:
         cells = ", ".join(f"{d}: {a:.4f} ({count}, {steps})" for d, (a, count, steps) in each.depths.items())
         lines.append(f"- {each.model}, seed {each.seed}: {cells}")
     return "\n".join([*lines, "\n</details>\n"])
+
+
+def costs(results: Sequence[Result]) -> str:
+    """When runs that look at the test split on their way (recipes called task-model-timed) first solve it."""
+    lines = [
+        f"## What it costs\n\nIterations until {SOLVED} of the test split are right, looked at only for this:\n",
+        "| task | layer | seed | iterations | accuracy on the way |",
+        "|---|---|---:|---:|---|",
+    ]
+    for result in results:
+        named = re.fullmatch(rf"({'|'.join(TASKS)})-(.+)-timed-\w+", result.recipe)
+        way = {int(at): right for at, right in (result.record.get("milestones") or {}).items()}
+        if named is None or not way:
+            continue
+        first = next((f"{at:,}" for at, right in sorted(way.items()) if right >= SOLVED), f"more than {max(way):,}")
+        course = ", ".join(f"{at:,}: {right:.3f}" for at, right in sorted(way.items()))
+        lines.append(f"| {named[1]} | {named[2]} | {result.seed} | {first} | {course} |")
+    return "\n".join(lines) + "\n" if len(lines) > 3 else ""
 
 
 def draw(reaches: Sequence[Reach], path: Path, title: str) -> None:

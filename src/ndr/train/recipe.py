@@ -105,6 +105,8 @@ class TrainingSteps(Settings):
     per_depth: Annotated[float, Field(ge=0, le=1_000)] = 0.0
     per_column: Annotated[float, Field(ge=0, le=1_000)] = 0.0
     linger: Linger | None = None
+    most: Size = 1_000_000
+    """no batch takes more, lingering or not"""
 
     @model_validator(mode="after")
     def _ordered(self) -> "TrainingSteps":

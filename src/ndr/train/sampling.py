@@ -105,13 +105,14 @@ def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, 
         return Pace()
     draw = np.random.default_rng([seed, iteration, 1])
     chosen, linger = recipe.steps, recipe.steps.linger
-    steps = chosen.per_depth * depth + chosen.per_column * length + draw.integers(chosen.low, chosen.high + 1)
+    drawn = int(chosen.per_depth * depth + chosen.per_column * length + draw.integers(chosen.low, chosen.high + 1))
+    steps = min(max(1, drawn), chosen.most)
     if linger is None or iteration < start + linger.begin * (recipe.iterations - start):
-        return Pace(max(1, int(steps)))
+        return Pace(steps)
     if draw.random() >= linger.share:
-        return Pace(max(1, int(steps)))
-    more = int(draw.integers(1, linger.most + 1))
-    return Pace(max(1, int(steps + more)), linger.sleep, more if linger.late else 0)
+        return Pace(steps)
+    more = min(int(draw.integers(1, linger.most + 1)), chosen.most - steps)
+    return Pace(steps + more, linger.sleep, more if linger.late else 0)
 
 
 class Place(NamedTuple):
