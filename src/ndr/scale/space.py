@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from ndr.errors import Refusal, nearest
+from ndr.errors import Refusal, complaint, nearest
 from ndr.models.settings import Settings
 from ndr.train.recipe import load_recipe, read_data
 
@@ -109,9 +109,9 @@ def read_search(name_or_file: str, changes: dict[str, Any]) -> SearchFile:
         found = SearchFile.model_validate({**read_data(path), **changes})
     except ValidationError as error:
         first = error.errors()[0]
-        where = [str(part) for part in first["loc"]]
-        hint = nearest(where[-1], [*SearchFile.model_fields, *Range.model_fields]) if "extra" in first["type"] else ""
-        raise Refusal(f"{path}: {'.'.join(where)}: {first['msg']}{hint}") from error
+        known = [*SearchFile.model_fields, *Range.model_fields]
+        hint = nearest(str(first["loc"][-1]), known) if "extra" in first["type"] else ""
+        raise Refusal(f"{path}: {complaint(error)}{hint}") from error
     for each in found.space.values():
         if each.times is not None and each.times not in found.space:
             found.value_of(each.times, {})
