@@ -6,7 +6,7 @@ import pytest
 from ndr.errors import Refusal
 from ndr.models.network import build
 from ndr.models.settings import RouterSettings
-from ndr.train.recipe import load_recipe, merge, names
+from ndr.train.recipe import Sharpening, load_recipe, merge, names
 
 
 def test_every_shipped_recipe_is_whole_and_its_network_is_built_for_its_task():
@@ -46,6 +46,12 @@ def test_ablations_of_the_number_of_steps_never_take_more(direction: str, steps:
     recipe = load_recipe(f"ctl-{direction}-ndr-{steps}-steps-small")
     assert isinstance(recipe.model, RouterSettings) and recipe.steps
     assert (recipe.steps.most, recipe.model.steps, recipe.model.test_steps) == (steps, steps, steps)
+
+
+def test_sharpening_grows_evenly_or_slowly_at_first():
+    even, slow = Sharpening(least=0.2, begin=0.1, end=0.5), Sharpening(begin=0.1, end=0.5, power=2)
+    assert [round(even.share(done), 9) for done in (0, 0.1, 0.3, 0.5, 1)] == [0.2, 0.2, 0.6, 1, 1]
+    assert [round(slow.share(done), 9) for done in (0, 0.1, 0.2, 0.3, 0.5, 1)] == [0, 0, 0.0625, 0.25, 1, 1]
 
 
 def test_a_recipe_survives_its_file(tmp_path: Path):

@@ -116,12 +116,14 @@ class TrainingSteps(Settings):
 
 
 class Sharpening(Settings):
-    """Let gates and matches turn crisp on the way: their stretches grow evenly from a share of the settings' to all."""
+    """Let gates and matches turn crisp on the way: their stretches grow from a share of the settings' to all."""
 
     least: Annotated[float, Field(ge=0, le=1)] = 0.0
     begin: Rate = 0.3
     """the share of the iterations after which they grow"""
     end: Annotated[float, Field(gt=0, le=1)] = 0.8
+    power: Annotated[float, Field(ge=1, le=10)] = 1.0
+    """1: they grow evenly; more: slowly at first"""
 
     @model_validator(mode="after")
     def _ordered(self) -> "Sharpening":
@@ -130,7 +132,8 @@ class Sharpening(Settings):
         return self
 
     def share(self, done: float) -> float:
-        return self.least + (1 - self.least) * min(max((done - self.begin) / (self.end - self.begin), 0.0), 1.0)
+        grown = min(max((done - self.begin) / (self.end - self.begin), 0.0), 1.0) ** self.power
+        return self.least + (1 - self.least) * grown
 
 
 class Surroundings(Settings):
