@@ -53,6 +53,13 @@ def test_deeper_lists_than_in_training() -> None:
     assert opened.network.answer(["[SM 4 [MAX 2 9 ] [MIN 4 7 ] ]"]) == ["7"]
 
 
+def test_crisp_lists_go_deeper() -> None:
+    opened = open_network("ndr-listops-crisp-small")
+    assert all(score.accuracy >= 0.95 for score in on_test(opened, 400))
+    (far,) = sweep_depths(opened, [12], count=100)
+    assert far.accuracy >= 0.9
+
+
 @pytest.mark.parametrize("name", LOOKUP)
 def test_without_its_gate_it_forgets(name: str) -> None:
     class Open(nn.Module):
