@@ -1,6 +1,7 @@
 """A recipe: all settings of one training run, as typed data."""
 
 import json
+import math
 import tomllib
 from copy import deepcopy
 from functools import cache
@@ -132,7 +133,7 @@ class Sharpening(Settings):
         return self
 
     def share(self, done: float) -> float:
-        grown = min(max((done - self.begin) / (self.end - self.begin), 0.0), 1.0) ** self.power
+        grown = math.pow(min(max((done - self.begin) / (self.end - self.begin), 0.0), 1.0), self.power)
         return self.least + (1 - self.least) * grown
 
 
