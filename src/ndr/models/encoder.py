@@ -76,8 +76,9 @@ class Encoder(nn.Module):
             taken = step + 1
             if halting and self.nothing_runs(halting):
                 break
-            awake = wake is None or not (step < wake).any()
-            if until_still is not False and awake and is_still(before, states, key_padding_mask, tolerance):
+            if until_still is False or (wake is not None and bool((step < wake).any())):
+                continue
+            if is_still(before, states, key_padding_mask, tolerance):
                 break
         each = states.new_full(states.shape[:1], taken, dtype=torch.int32)
         if halting:
