@@ -70,6 +70,7 @@ def test_the_latest_of_equally_good_networks_is_kept(tiny: Recipe, tmp_path: Pat
     [
         ["optimiser.averaging=0.9"],
         ["optimiser.kind=muon"],
+        ["optimiser.kind=soap"],
         ['steps={"low": 2, "high": 4, "linger": {"most": 3, "sleep": 0.4}}'],
         ['steps={"low": 2, "high": 4, "linger": {"most": 3, "share": 0.7, "late": true}}'],
         ["model.attention.stretch=0.3", "sharpening={}"],

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ndr.train.recipe import Optimiser
+from ndr.train.soap import Soap
 
 
 def build_optimisers(network: nn.Module, settings: Optimiser, *, fused: bool = True) -> list[torch.optim.Optimizer]:
@@ -17,6 +18,8 @@ def build_optimisers(network: nn.Module, settings: Optimiser, *, fused: bool = T
         return [torch.optim.Adam(parameters, lr=rate, betas=betas, weight_decay=decay, fused=fused)]
     if settings.kind == "adamw":
         return [torch.optim.AdamW(groups(parameters, settings), lr=rate, betas=betas, weight_decay=decay, fused=fused)]
+    if settings.kind == "soap":
+        return [Soap(groups(parameters, settings), lr=rate, betas=betas, weight_decay=decay)]
     ends = [
         part for part in (getattr(network, "embedding", None), getattr(network, "output", None)) if part is not None
     ]

@@ -52,8 +52,9 @@ class TaskSettings(Settings):
 class Optimiser(Settings):
     """How weights follow gradients."""
 
-    kind: Literal["adamw", "adam", "muon"] = "adamw"
-    """muon: for the matrices inside the layer; the rest follows AdamW at the same learning rate"""
+    kind: Literal["adamw", "adam", "muon", "soap"] = "adamw"
+    """muon: for the matrices inside the layer; the rest follows AdamW at the same learning rate. soap: AdamW for each
+    matrix in the eigenvectors of its gradients"""
     learning_rate: Annotated[float, Field(gt=0)] = 1e-3
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     clip: Annotated[float, Field(gt=0)] | None = 5.0
