@@ -111,7 +111,11 @@ def test_missing_and_failed_seeds_are_shown(make, tmp_path: Path):
 
 def test_models_that_the_paper_does_not_have_follow_below(make, tmp_path: Path):
     make("ctl-forward-crisp-small", 0)
+    # The page of depths has these.
+    make("ctl-forward-crisp-without-thrift-small", 0)
+    make("ctl-forward-ndr-timed-small", 0)
     filled = fill(open_table("table1"), "small", read_results(tmp_path / "runs"))
+    assert sum("not in the paper" in row.name for row in filled.rows) == 1
     assert filled.rows[-1].name == "crisp (not in the paper)"
     assert filled.rows[-1].rule
     assert [cell.theirs for cell in filled.rows[-1].cells] == ["-"] * 4
@@ -193,10 +197,11 @@ def test_the_page_says_what_agrees_and_what_does_not(make, tmp_path: Path):
     for seed in (0, 1):
         make("ctl-forward-ndr-small", seed, test=1.0)
         make("ctl-backward-lstm-paper", seed, iid=0.59, test=0.875)
+    (tmp_path / "runs" / "summary.md").write_text("What agrees.\n")
     (tmp_path / "runs" / "notes.md").write_text("What was tried.\n")
     page = results_page(tmp_path / "runs")
-    assert "What was tried." in page
-    assert page.index("Scale `small`") < page.index("Scale `paper`")
+    places = [page.index(part) for part in ("What agrees.", "Scale `small`", "Scale `paper`", "What was tried.")]
+    assert places == sorted(places)
     assert "- LSTM, Longer Backward: 0.88 ± 0.00 (n=2), the paper has 0.22 ± 0.03" in page
     assert "| ctl-forward-ndr-small-seed1 | 1.0000 | 1.0000 | 1.0000 | 50 of 70 | 1.5 |" in page
     assert page.count("Table 1: ") == 4

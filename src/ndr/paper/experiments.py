@@ -11,6 +11,8 @@ from ndr.train.recipe import names
 
 TABLES = ("table1", "table2", "table3", "table4", "table5", "table6")
 MOST_SEEDS = 100
+# In the names of rows that belong to the page of depths: a part left out, and the time until problems are solved.
+WITHOUT, TIMED = "-without-", "-timed"
 DATA = Path(__file__).with_name("tables.toml")
 
 Measure = Literal["iid", "test", "test-last", "milestone", "none"]

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter
 
 from ndr.errors import Refusal, complaint
+from ndr.paper.experiments import TIMED, WITHOUT
 from ndr.paper.results import Result, Scored, read_results
 from ndr.train.curves import new_figure, save_figure
 from ndr.train.sweep import wilson
@@ -29,7 +30,6 @@ TASKS = {
     "arithmetic": "Simple arithmetic (depth)",
     "listops": "ListOps (dependency depth)",
 }
-WITHOUT = "-without-"
 SOLVED = 0.98
 STYLES = {"crisp": ("#0072B2", "-"), "ndr": ("#D55E00", "--")}
 
@@ -143,7 +143,7 @@ def costs(results: Sequence[Result]) -> str:
         "|---|---|---:|---:|---|",
     ]
     for result in results:
-        named = re.fullmatch(rf"({'|'.join(TASKS)})-(.+)-timed-\w+", result.recipe)
+        named = re.fullmatch(rf"({'|'.join(TASKS)})-(.+){TIMED}-\w+", result.recipe)
         way = {int(at): right for at, right in (result.record.get("milestones") or {}).items()}
         if named is None or not way:
             continue

@@ -20,12 +20,11 @@ ties), iid numbers and Table 4 those at the end of training, as in the paper. **
 
 
 def results_page(folder: Path | str) -> str:
-    """The whole page as Markdown. A file `notes.md` in the folder, written by hand, is put after the head."""
+    """The whole page as Markdown. Of what is written by hand in the folder, `summary.md` follows the head, `notes.md`
+    the tables.
+    """
     results = read_results(folder)
-    parts = [HEAD]
-    notes = Path(folder) / "notes.md"
-    if notes.is_file():
-        parts.append(read_text(notes).strip() + "\n")
+    parts = [HEAD, *by_hand(folder, "summary.md")]
     for scale in sorted({result.scale for result in results}, key=lambda name: (name != "small", name)):
         of_scale = [result for result in results if result.scale == scale]
         filled = [each for key in TABLES if not (each := fill(open_table(key), scale, of_scale)).empty]
@@ -33,7 +32,12 @@ def results_page(folder: Path | str) -> str:
         for each in filled:
             parts += [f"### {each.table.heading}\n", markdown(each), agreement(each)]
         parts += ["### Every run\n", every_run(of_scale)]
-    return "\n".join(parts)
+    return "\n".join([*parts, *by_hand(folder, "notes.md")])
+
+
+def by_hand(folder: Path | str, name: str) -> list[str]:
+    file = Path(folder) / name
+    return [read_text(file).strip() + "\n"] if file.is_file() else []
 
 
 def agreement(filled: Filled) -> str:

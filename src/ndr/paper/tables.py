@@ -6,7 +6,18 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
 from ndr.models.settings import RouterSettings
-from ndr.paper.experiments import Column, Measure, Number, PaperTable, Row, recipe_name
+from ndr.paper.experiments import (
+    TABLES,
+    TIMED,
+    WITHOUT,
+    Column,
+    Measure,
+    Number,
+    PaperTable,
+    Row,
+    open_table,
+    recipe_name,
+)
 from ndr.paper.results import Result
 from ndr.train.recipe import load_recipe, names
 
@@ -152,8 +163,6 @@ def steps_name(row: Row, table: PaperTable, scale: str) -> str:
 
 def other_rows(table: PaperTable, scale: str, by_recipe: dict[str, list[Result]]) -> list[Row]:
     """Models that were run on the table's tasks although no table of the paper has them."""
-    from ndr.paper.experiments import TABLES, open_table
-
     in_paper = {row.model for key in TABLES for row in open_table(key).rows}
     found = {
         recipe.removeprefix(f"{task}-").removesuffix(f"-{scale}")
@@ -161,6 +170,7 @@ def other_rows(table: PaperTable, scale: str, by_recipe: dict[str, list[Result]]
         for task in table.tasks
         if recipe.startswith(f"{task}-") and recipe.endswith(f"-{scale}")
     }
+    found = {model for model in found if WITHOUT not in model and not model.endswith(TIMED)}
     measures = tuple(column.measure for column in table.columns)
     nothing = (None,) * len(table.columns)
     return [
