@@ -129,8 +129,24 @@ def test_surroundings_put_random_tokens_beside_the_same_problem():
     assert place_at(recipe("surroundings=null"), 7, 0) is None
 
 
-@pytest.mark.parametrize(("ask", "asked"), [("first", 2), ("last", 4)])
-def test_the_asked_column_is_the_problems_own(ask: Literal["first", "last"], asked: int):
+def test_the_readout_at_the_other_end_is_asked_across_random_tokens():
+    plain, across = (
+        recipe(f'surroundings={{"ask": "first", "share": 0.4, "most": 3, "across": {most}}}') for most in (0, 5)
+    )
+    places = [place_at(across, 7, iteration) for iteration in range(600)]
+    asked = [place for place in places if place is not None and place.ask == "readout"]
+    assert len(asked) / len(places) == pytest.approx(0.3, abs=0.06)
+    assert {(place.left, place.right) for place in asked} == {(0, between) for between in range(1, 6)}
+    # All other batches are what they are without it.
+    assert [None if place in asked else place for place in places] == [place_at(plain, 7, each) for each in range(600)]
+    with pytest.raises(Refusal, match="nothing stands across"):
+        recipe('surroundings={"ask": "last", "across": 5}')
+
+
+@pytest.mark.parametrize(("ask", "asked"), [("first", 2), ("last", 4), ("readout", None)])
+def test_the_asked_column_is_the_problems_own_or_the_readout(
+    ask: Literal["first", "last", "readout"], asked: int | None
+):
     tokens = torch.tensor([[90, 91, 92], [93, 94, 95]])
     surrounded, column = surround(tokens, Place(left=2, right=1, ask=ask), kinds=5)
     assert surrounded.shape == (2, 6) and column == asked

@@ -150,6 +150,9 @@ class Surroundings(Settings):
     """of the batches; the others are asked at the model's readout"""
     most: Size = 4
     """random tokens on either side"""
+    across: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """in half of the other batches up to so many random tokens stand between the problem's first or last column and the
+    readout at the other end: it must find the answer across them"""
 
 
 class Recipe(Settings):
@@ -200,6 +203,13 @@ class Recipe(Settings):
             raise ValueError('curriculum, columns, even_lengths and surroundings need sampling "by-depth"')
         if self.surroundings and not isinstance(self.model, RouterSettings):
             raise ValueError("surroundings need a router: a network that reads token by token has one place to answer")
+        if (
+            self.surroundings
+            and self.surroundings.across
+            and isinstance(self.model, RouterSettings)
+            and self.surroundings.ask == self.model.readout
+        ):
+            raise ValueError("nothing stands across: surroundings ask the column beside the readout")
         return self
 
     def open_task(self) -> Task:

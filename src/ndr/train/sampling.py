@@ -116,11 +116,11 @@ def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, 
 
 
 class Place(NamedTuple):
-    """Where a problem stands: how many random tokens are on its left and right, and which of its columns is asked."""
+    """Where a problem stands: how many random tokens are on its left and right, and which column is asked."""
 
     left: int
     right: int
-    ask: Literal["first", "last"]
+    ask: Literal["first", "last", "readout"]
 
 
 def place_at(recipe: Recipe, seed: int, iteration: int) -> Place | None:
@@ -130,15 +130,18 @@ def place_at(recipe: Recipe, seed: int, iteration: int) -> Place | None:
         return None
     draw = np.random.default_rng([seed, iteration, 2])
     if draw.random() >= chosen.share:
-        return None
+        if not chosen.across or draw.random() < 0.5:
+            return None
+        between = int(draw.integers(1, chosen.across + 1))
+        return Place(0, between, "readout") if chosen.ask == "first" else Place(between, 0, "readout")
     left, right = draw.integers(chosen.most + 1, size=2)
     return Place(int(left), int(right), chosen.ask)
 
 
-def surround(tokens: torch.Tensor, place: Place, kinds: int) -> tuple[torch.Tensor, int]:
-    """Random tokens, out of so many kinds, on both sides of a batch; and the column among them that is asked."""
+def surround(tokens: torch.Tensor, place: Place, kinds: int) -> tuple[torch.Tensor, int | None]:
+    """Random tokens, out of so many kinds, on both sides of a batch; and the token among them that is asked, if any."""
     left, right = (torch.randint(kinds, (len(tokens), n), device=tokens.device) for n in (place.left, place.right))
-    asked = place.left + (0 if place.ask == "first" else tokens.shape[1] - 1)
+    asked = {"first": place.left, "last": place.left + tokens.shape[1] - 1, "readout": None}[place.ask]
     return torch.cat([left, tokens, right], dim=1), asked
 
 
