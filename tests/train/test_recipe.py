@@ -115,6 +115,12 @@ def test_merging_replaces_a_part_of_another_kind_whole():
     assert merge(base, {"update": {"kind": "copy-gate"}}) == {"update": {"kind": "copy-gate"}}
 
 
+def test_merging_keeps_the_settings_that_all_optimisers_share():
+    base = {"optimiser": {"kind": "adamw", "learning_rate": 7.0, "averaging": 0.5}}
+    merged = merge(base, {"optimiser": {"kind": "soap", "averaging": "none"}})
+    assert merged == {"optimiser": {"kind": "soap", "learning_rate": 7.0, "averaging": None}}
+
+
 def test_a_row_can_be_like_another_with_changes():
     crisp, ndr = load_recipe("ctl-backward-crisp-small"), load_recipe("ctl-backward-ndr-small")
     assert crisp.curriculum == ndr.curriculum

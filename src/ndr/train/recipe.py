@@ -394,9 +394,14 @@ def merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in changes.items():
         old = merged.get(key)
-        same = (
-            isinstance(old, dict) and isinstance(value, dict) and value.get("kind", old.get("kind")) == old.get("kind")
-        )
-        # TOML has no word for nothing.
-        merged[key] = merge(old, value) if same and isinstance(old, dict) else None if value == "none" else value
+        if isinstance(old, dict) and isinstance(value, dict) and are_alike(key, old, value):
+            merged[key] = merge(old, value)
+        else:
+            # TOML has no word for nothing.
+            merged[key] = None if value == "none" else value
     return merged
+
+
+def are_alike(key: str, old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether two tables have the same keys: those of one kind, and optimisers of every kind."""
+    return key == "optimiser" or new.get("kind", old.get("kind")) == old.get("kind")
