@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter
 
 from ndr.errors import Refusal, complaint
 from ndr.paper.experiments import TIMED, WITHOUT
+from ndr.paper.page import by_hand
 from ndr.paper.results import Result, Scored, read_results
 from ndr.train.curves import new_figure, save_figure
 from ndr.train.sweep import wilson
@@ -78,8 +79,7 @@ def far_page(folder: Path | str, page: Path) -> None:
     reaches = read_reaches(folder)
     if not reaches:
         raise Refusal(f"there are no sweeps in {Path(folder, 'depths')}; make them with ndr eval RUN --depths … --json")
-    notes = Path(folder, "far.md")
-    parts = [HEAD, read_text(notes)] if notes.is_file() else [HEAD]
+    parts = [HEAD, *by_hand(folder, "far.md")]
     for task, title in TASKS.items():
         own = [each for each in reaches if each.task == task]
         whole = [each for each in own if WITHOUT not in each.model]

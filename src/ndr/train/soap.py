@@ -1,6 +1,6 @@
 """SOAP (Vyas et al., 2024): Adam on each matrix in the eigenvectors of its own gradients.
 
-Written here because a run must go on bit by bit from plain tensors, and published versions keep lists as their state.
+Written here because a run must go on bit by bit from a flat set of tensors, which is all the state there is.
 """
 
 from collections.abc import Callable
