@@ -93,6 +93,15 @@ def test_training_tells_what_gates_let_through(monkeypatch):
     assert network.eval().classify(TOKENS, LENGTHS)[1] is None
 
 
+def test_at_rest_only_the_effort_of_the_steps_that_follow_counts():
+    gate = CopyGated(hidden=11, dropout=0.0, gate_dropout=0.0)
+    network = router(attention=Geometric(heads=3, dropout=0.0), update=gate).train()
+    answers, rest = network.classify(TOKENS, LENGTHS, steps=3, rest=4)
+    (same, all_steps), (_, first_steps) = (network.classify(TOKENS, LENGTHS, steps=count) for count in (7, 3))
+    torch.testing.assert_close(answers, same)
+    torch.testing.assert_close(rest, all_steps - first_steps)
+
+
 def test_answers_in_words_and_in_evaluation_mode():
     network = router(update=CopyGated(hidden=11, dropout=0.5)).train()
     answers = network.answer(["abc", "g", "", " a b  c "])

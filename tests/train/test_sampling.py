@@ -41,6 +41,20 @@ def test_columns_that_are_late_wake_after_the_additional_steps():
     assert {pace.sleep for pace in paces} == {None}
 
 
+def test_columns_that_should_rest_do_so_in_the_additional_steps():
+    chosen = recipe('steps={"low": 3, "high": 3, "linger": {"most": 9, "share": 0.5, "rest": 0.1}}', "phases=run")
+    paces = [pace_at(chosen, 0, iteration, depth=4, length=6) for iteration in range(500)]
+    assert {pace.steps for pace in paces} == {3} and {pace.rest for pace in paces} == set(range(10))
+
+
+def test_only_finished_columns_with_a_gate_can_rest():
+    for change in ('{"most": 9, "rest": 0.1, "late": true}', '{"most": 9, "rest": 0.1, "sleep": 0.4}'):
+        with pytest.raises(Refusal, match="have work to do in the additional steps"):
+            recipe(f'steps={{"low": 3, "high": 3, "linger": {change}}}')
+    with pytest.raises(Refusal, match="only columns with a copy gate can rest"):
+        load_recipe("ctl-forward-rel-small", ['steps={"low": 3, "high": 3, "linger": {"most": 9, "rest": 0.1}}'])
+
+
 def test_no_batch_takes_more_steps_than_the_bound():
     linger = '{"most": 9, "late": true}'
     chosen = recipe(f'steps={{"low": 2, "high": 2, "per_depth": 1, "linger": {linger}, "most": 6}}', "phases=run")
@@ -62,7 +76,7 @@ def test_steps_can_follow_length():
 
 
 def test_without_steps_the_model_decides():
-    assert pace_at(recipe("steps=null"), 0, 5, depth=3, length=5) == (None, None, 0)
+    assert pace_at(recipe("steps=null"), 0, 5, depth=3, length=5) == (None, None, 0, 0)
 
 
 def test_problems_can_grow_by_length():

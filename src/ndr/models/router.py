@@ -67,13 +67,16 @@ class NeuralDataRouter(Network):
         steps: int | None = None,
         ask: int | None = None,
         wake: Int[Tensor, "batch framed"] | None = None,
+        rest: int = 0,
     ) -> tuple[Float[Tensor, "batch class"], Float[Tensor, ""] | None]:
         """The score of each answer, and what training can keep small: the mean remainder with halting, the mean effort
         of a column with a copy gate. `ask` reads from the column of that token instead of the readout;
-        a column leaves out the steps before its `wake`.
+        a column leaves out the steps before its `wake`; `rest` are steps that follow, of which alone the effort counts.
         """
         columns, padding = self.frame(tokens, lengths)
         encoded = self.encoder(self.embed(columns), padding, steps=self.steps_now(steps, columns.shape[1]), wake=wake)
+        if rest:
+            encoded = self.encoder(encoded.states, padding, steps=rest)
         cost = encoded.effort if encoded.remainder is None else encoded.remainder
         # The first column is B.
         read = self.read(encoded.states, lengths) if ask is None else encoded.states[:, ask + 1]

@@ -167,6 +167,7 @@ class Lab:
         self.best: dict[str, torch.Tensor] = {}
         halts = isinstance(network, NeuralDataRouter) and network.settings.halting is not None
         self.cost_weight = recipe.ponder if halts else recipe.thrift
+        self.rest_weight = recipe.steps.linger.rest if recipe.steps and recipe.steps.linger else 0.0
         memory = recipe.optimiser.averaging
         self.average = None if memory is None else averaged(network, memory)
         self.stretched: list[tuple[Any, float]] = [
@@ -200,11 +201,12 @@ class Lab:
                 tokens, ask = surround(tokens, place, len(self.network.settings.tokens))
             framed = (len(tokens), tokens.shape[1] + 2)
             wake = wake_late(framed, pace.late, tokens.device) if pace.late else None
-            logits, cost = self.model.classify(tokens, lengths, steps=pace.steps, ask=ask, wake=wake)
+            logits, cost = self.model.classify(tokens, lengths, steps=pace.steps, ask=ask, wake=wake, rest=pace.rest)
         else:
             logits, cost = self.model(tokens, lengths), None
         loss = cross_entropy(logits.float(), answers)
-        total = loss if cost is None or not self.cost_weight else loss + self.cost_weight * cost
+        weight = self.rest_weight if pace.rest else self.cost_weight
+        total = loss if cost is None or not weight else loss + weight * cost
         # Gradients are averaged over the processes; shares may differ in size by one.
         self.fabric.backward(total if world == 1 else total * (len(share) * world / len(indices)))
         set_rate(self.optimisers, rate_at(iteration, recipe.iterations, recipe.optimiser, start))

@@ -97,6 +97,14 @@ class Linger(Settings):
     """in these batches a column sleeps through a step with this chance (gate dropout): none may rely on timing"""
     late: bool = False
     """in these batches some neighbouring columns wake up only after the additional steps: the others wait for them"""
+    rest: Annotated[float, Field(ge=0, le=1_000)] = 0.0
+    """weight in the loss of what gates let through in the additional steps, instead of thrift: all is done by then"""
+
+    @model_validator(mode="after")
+    def _restful(self) -> "Linger":
+        if self.rest and (self.late or self.sleep is not None):
+            raise ValueError("columns that sleep or are late have work to do in the additional steps, not to rest")
+        return self
 
 
 class TrainingSteps(Settings):
@@ -212,6 +220,13 @@ class Recipe(Settings):
             raise ValueError("nothing stands across: surroundings ask the column beside the readout")
         return self
 
+    @model_validator(mode="after")
+    def _gates_rest(self) -> "Recipe":
+        linger = self.steps.linger if self.steps else None
+        if linger and linger.rest and not has_gate(self.model):
+            raise ValueError("only columns with a copy gate can rest")
+        return self
+
     def open_task(self) -> Task:
         return shipped_task(self.task.name, self.task.variant)
 
@@ -229,6 +244,10 @@ class Recipe(Settings):
             changes["output"] = "linear"
         model = self.model.model_copy(update=changes)
         return self.model_copy(update={"task": TaskSettings(name=task.name), "model": model})
+
+
+def has_gate(model: ModelSettings) -> bool:
+    return isinstance(model, RouterSettings) and isinstance(model.update, CopyGated) and model.halting is None
 
 
 def shipped_task(name: str, variant: str) -> Task:

@@ -97,6 +97,8 @@ class Pace(NamedTuple):
     """the chance that a column sleeps through a step"""
     late: int = 0
     """the step at which some neighbouring columns wake up"""
+    rest: int = 0
+    """so many more steps, in which nothing should happen"""
 
 
 def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, start: int = 0) -> Pace:
@@ -112,6 +114,8 @@ def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, 
     if draw.random() >= linger.share:
         return Pace(steps)
     more = min(int(draw.integers(1, linger.most + 1)), chosen.most - steps)
+    if linger.rest:
+        return Pace(steps, rest=more)
     return Pace(steps + more, linger.sleep, more if linger.late else 0)
 
 
