@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from ndr.errors import Refusal
+from ndr.models import NeuralDataRouter
 from ndr.train import Recipe, load_recipe, open_network, train
 from ndr.train.checkpoint import load_checkpoint
 from ndr.train.folder import Holding
@@ -73,6 +74,7 @@ def test_the_latest_of_equally_good_networks_is_kept(tiny: Recipe, tmp_path: Pat
         ["optimiser.kind=soap"],
         ['steps={"low": 2, "high": 4, "linger": {"most": 3, "sleep": 0.4}}'],
         ['steps={"low": 2, "high": 4, "linger": {"most": 3, "share": 0.7, "late": true}}'],
+        ['steps={"low": 2, "high": 4, "linger": {"most": 3, "share": 0.7, "rest": 0.1}}'],
         ["model.attention.stretch=0.3", "sharpening={}"],
         [
             "sampling=by-depth",
@@ -100,6 +102,18 @@ def test_stopping_between_iterations_changes_nothing(changes: list[str], tmp_pat
     result = quiet(recipe, 5, tmp_path / "halves", data)
     assert same(tmp_path / "whole", tmp_path / "halves")
     assert [row["iteration"] for row in result["curve"]] == [4, 8, 12]
+
+
+def test_the_more_open_gates_cost_after_the_work_the_more_they_shut(tmp_path: Path, data: Path, shrink: list[str]):
+    opened, quick = {}, ["optimiser.learning_rate=0.02", "optimiser.warm_up=0", "optimiser.averaging=null"]
+    for weight in (0.0, 100.0):
+        linger = f'{{"most": 3, "share": 1.0, "rest": {weight}}}'
+        changes = ["thrift=0.0", "phases=run", f'steps={{"low": 2, "high": 2, "linger": {linger}}}']
+        quiet(load_recipe("ctl-forward-ndr-small", [*shrink, *quick, *changes]), 0, tmp_path / str(weight), data)
+        network = open_network(tmp_path / str(weight)).network
+        assert isinstance(network, NeuralDataRouter)
+        opened[weight] = network.trace("101 a b", steps=5).gate[2:].mean()
+    assert opened[100.0] < 0.8 * opened[0.0]
 
 
 def test_a_run_can_begin_with_a_trained_network(tiny: Recipe, tmp_path: Path, data: Path, shrink: list[str]):
