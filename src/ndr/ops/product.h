@@ -1,5 +1,8 @@
-// Matrix products, row-major: large ones by the BLAS that torch carries, where it shows one; small ones right here.
+// Matrix products, row-major: small ones right here, and narrow ones where the processor's vectors are as wide as ours;
+// all others by the BLAS that torch carries, where it shows one.
 #pragma once
+
+#include <algorithm>
 
 #include "lanes.h"
 
@@ -16,73 +19,85 @@ template <class T> struct Matrix {
 
 // Below this many multiplications BLAS spends more on its preparations than on the product.
 constexpr long SMALL = 64 * 64 * 64;
+// Up to this inner size and number of columns it still spends a third; with vectors of eight we are quicker.
+constexpr long NARROW = 512;
+// Rows of b that are taken at once: sixteen columns of them stay in the nearest cache.
+constexpr long DEEP = 256;
 
-// Row i of c for eight columns from `j`, where b is read transposed: eight dot products, added up side by side.
-template <class T>
-INLINE void dots(long i, long j, long n, long k, Matrix<const T> a, Matrix<const T> b, T beta, Matrix<T> c) {
-    const T* left = a.data + i * a.stride;
-    const T* right[8];
-    for (long s = 0; s < LANES; ++s) right[s] = b.data + (j + s < n ? j + s : n - 1) * b.stride;
-    vec<T> sums[8];
-    for (int s = 0; s < 8; ++s) sums[s] = vec<T>{};
-    long l = 0;
-    for (; l + LANES <= k; l += LANES) {
-        const vec<T> value = load(left + l);
-#pragma GCC unroll 8
-        for (int s = 0; s < 8; ++s) sums[s] += value * load(right[s] + l);
-    }
-    if (l < k)
-        for (int s = 0; s < 8; ++s) sums[s] += load(left + l, k - l) * load(right[s] + l, k - l);
-    transpose(sums);
-    vec<T> total = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-    T* out = c.data + i * c.stride + j;
-    store(out, beta == 0 ? total : total + load(out, n - j), n - j);
-}
-
-// ROWS rows of c for VECTORS · 8 columns from `j`: rows of b, each times one number for every row of c. Only `count`
+// ROWS rows of c for VECTORS · 8 columns: rows of a panel of b, each times one number for every row of c. Only `count`
 // of the last eight columns are there.
 template <int ROWS, int VECTORS, class T>
-INLINE void rows_of(long i, long j, long count, long k, Matrix<const T> a, Matrix<const T> b, T beta, Matrix<T> c) {
+INLINE void rows_of(long i, long k, Matrix<const T> a, const T* panel, T beta, Matrix<T> c, long count) {
     vec<T> sums[ROWS][VECTORS];
 #pragma GCC unroll 8
     for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 8
         for (int v = 0; v < VECTORS; ++v) sums[r][v] = vec<T>{};
     const long down = a.flip ? 1 : a.stride, along = a.flip ? a.stride : 1;
-    const T *left = a.data + i * down, *right = b.data + j;
-    for (long l = 0; l < k; ++l, left += along, right += b.stride) {
+    const T* left = a.data + i * down;
+    for (long l = 0; l < k; ++l, left += along, panel += VECTORS * LANES) {
         vec<T> row[VECTORS];
 #pragma GCC unroll 8
-        for (int v = 0; v < VECTORS; ++v) row[v] = VECTORS > 1 ? load(right + v * LANES) : load(right, count);
+        for (int v = 0; v < VECTORS; ++v) row[v] = load(panel + v * LANES);
 #pragma GCC unroll 8
         for (int r = 0; r < ROWS; ++r)
 #pragma GCC unroll 8
             for (int v = 0; v < VECTORS; ++v) sums[r][v] += left[r * down] * row[v];
     }
+#pragma GCC unroll 8
     for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 8
         for (int v = 0; v < VECTORS; ++v) {
-            T* out = c.data + (i + r) * c.stride + j + v * LANES;
-            store(out, beta == 0 ? sums[r][v] : sums[r][v] + load(out, count), count);
+            T* out = c.data + (i + r) * c.stride + v * LANES;
+            const long here = v + 1 < VECTORS ? LANES : count;
+            store(out, beta == 0 ? sums[r][v] : sums[r][v] + load(out, here), here);
         }
 }
 
-template <int ROWS, class T>
-INLINE void row_group(long i, long n, long k, Matrix<const T> a, Matrix<const T> b, T beta, Matrix<T> c) {
-    long j = 0;
-    for (; j + 2 * LANES <= n; j += 2 * LANES) rows_of<ROWS, 2>(i, j, LANES, k, a, b, beta, c);
-    if (j + LANES <= n) rows_of<ROWS, 1>(i, j, LANES, k, a, b, beta, c), j += LANES;
-    if (j < n) rows_of<ROWS, 1>(i, j, n - j, k, a, b, beta, c);
+// All rows of c from row i, as many at a time as there are registers for, then fewer.
+template <int ROWS, int VECTORS, class T>
+INLINE void strip(long i, long m, long k, Matrix<const T> a, const T* panel, T beta, Matrix<T> c, long count) {
+    for (; i + ROWS <= m; i += ROWS) rows_of<ROWS, VECTORS>(i, k, a, panel, beta, c, count);
+    if constexpr (ROWS > 1) strip<ROWS / 2, VECTORS>(i, m, k, a, panel, beta, c, count);
+}
+
+// VECTORS · 8 columns of b, of which `count` are there, side by side; nothing stands where b has ended.
+template <int VECTORS, class T> INLINE void gather(long count, long k, Matrix<const T> b, T* panel) {
+    for (int v = 0; v < VECTORS; ++v, count -= LANES) {
+        T* to = panel + v * LANES;
+        if (!b.flip) {
+            for (long l = 0; l < k; ++l) store(to + l * VECTORS * LANES, load(b.data + l * b.stride + v * LANES, count));
+            continue;
+        }
+        for (long l = 0; l < k; l += LANES) {
+            vec<T> part[8];
+            for (long s = 0; s < LANES; ++s)
+                part[s] = s < count ? load(b.data + (v * LANES + s) * b.stride + l, k - l) : vec<T>{};
+            transpose(part);
+            for (long s = 0; s < LANES; ++s) store(to + (l + s) * VECTORS * LANES, part[s]);
+        }
+    }
+}
+
+template <int ROWS, int VECTORS, class T>
+INLINE void columns_of(long j, long m, long n, long k, Matrix<const T> a, Matrix<const T> b, T beta, Matrix<T> c,
+                       T* panel) {
+    gather<VECTORS>(n - j, k, {b.data + j * (b.flip ? b.stride : 1), b.stride, b.flip}, panel);
+    strip<ROWS, VECTORS>(0, m, k, a, panel, beta, {c.data + j, c.stride}, std::min(n - j - (VECTORS - 1) * LANES, LANES));
 }
 
 template <class T>
 INLINE void multiply(long m, long n, long k, Matrix<const T> a, Matrix<const T> b, T beta, Matrix<T> c) {
-    if (b.flip) {
-        for (long j = 0; j < n; j += LANES)
-            for (long i = 0; i < m; ++i) dots(i, j, n, k, a, b, beta, c);
-        return;
+    alignas(64) T panel[DEEP * 2 * LANES];
+    for (long from = 0; from < k || from == 0; from += DEEP) {
+        const long deep = std::min(DEEP, k - from);
+        const Matrix<const T> left{a.data + from * (a.flip ? a.stride : 1), a.stride, a.flip};
+        const Matrix<const T> right{b.data + from * (b.flip ? 1 : b.stride), b.stride, b.flip};
+        const T add = from > 0 ? T(1) : beta;
+        long j = 0;
+        for (; j + LANES < n; j += 2 * LANES) columns_of<6, 2>(j, m, n, deep, left, right, add, c, panel);
+        if (j < n) columns_of<8, 1>(j, m, n, deep, left, right, add, c, panel);
     }
-    long i = 0;
-    for (; i + 4 <= m; i += 4) row_group<4>(i, n, k, a, b, beta, c);
-    for (; i < m; ++i) row_group<1>(i, n, k, a, b, beta, c);
 }
 
 #define PRODUCT_KERNEL(T)                                                                                             \
@@ -91,10 +106,22 @@ INLINE void multiply(long m, long n, long k, Matrix<const T> a, Matrix<const T> 
         multiply(m, n, k, a, b, beta, c);                                                                             \
     }
 
+// Whether this processor has vectors of eight numbers and no wider ones, which BLAS would use.
+INLINE bool eight_wide() {
+#if defined(__x86_64__) && defined(__GNUC__)
+    static const bool fits =
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && !__builtin_cpu_supports("avx512f");
+    return fits;
+#else
+    return false;
+#endif
+}
+
 // c[m × n] = a[m × k] · b[k × n] + beta · c, with beta 0 or 1. Not both of a and b are read transposed.
 template <class T>
 void product(Blas<T> blas, long m, long n, long k, Matrix<const T> a, Matrix<const T> b, T beta, Matrix<T> c) {
-    if (!blas || m * n * k <= SMALL) return small_product(m, n, k, a, b, beta, c);
+    const bool narrow = n <= NARROW && k <= NARROW && sizeof(T) == 4 && eight_wide();
+    if (!blas || narrow || m * n * k <= SMALL) return small_product(m, n, k, a, b, beta, c);
     // BLAS counts columns first: the same memory is the transposed problem.
     const T one = 1;
     const int columns = n, rows = m, inner = k, lda = a.stride, ldb = b.stride, ldc = c.stride;
