@@ -76,6 +76,13 @@ def test_an_override_can_begin_a_part_that_the_recipe_leaves_out():
     assert changed.sharpening is not None and changed.sharpening.least == 0.1
 
 
+def test_an_override_can_take_a_part_away():
+    assert load_recipe("ctl-forward-crisp-small").sharpening is not None
+    assert load_recipe("ctl-forward-crisp-small", ["sharpening=none"]).sharpening is None
+    with pytest.raises(Refusal, match="batch"):
+        load_recipe("ctl-forward-crisp-small", ["batch=none"])
+
+
 @pytest.mark.parametrize(
     ("override", "sentence"),
     [

@@ -320,7 +320,7 @@ def siblings(where: list[str]) -> set[str]:
 
 
 def apply_override(data: dict[str, Any], override: str) -> None:
-    """Set `key.key=value` in the data; the value is read as JSON, or taken as a word."""
+    """Set `key.key=value` in the data; the value is read as JSON, or taken as a word, of which "none" means nothing."""
     key, equals, text = override.partition("=")
     if not equals:
         raise Refusal(f'"{override}" is not of the form key=value, such as optimiser.learning_rate=0.001')
@@ -333,7 +333,8 @@ def apply_override(data: dict[str, Any], override: str) -> None:
         if not isinstance(place[part], dict):
             raise Refusal(f'a recipe has no key "{key}"{nearest(part, place)}')
         place = place[part]
-    place[last] = value_of(text)
+    value = value_of(text)
+    place[last] = None if value == "none" else value
 
 
 def value_of(text: str) -> Any:
