@@ -111,7 +111,7 @@ def run(
         begin_with(network, recipe.start)
     lab = Lab(recipe, folder, fabric, report, network, splits)
     progress = lab.restore()
-    samples = schedule(recipe, splits["train"], seed)
+    samples = schedule(recipe, splits["train"], lab.sizes, seed)
     saved = time.monotonic()
     report.begin(progress.iteration)
     try:

@@ -15,12 +15,12 @@ RARE = 0.01
 Schedule = Callable[[int, int], np.ndarray]
 
 
-def schedule(recipe: Recipe, split: Split, seed: int) -> Schedule:
-    """The sample indices of an iteration, at a level of the curriculum."""
+def schedule(recipe: Recipe, split: Split, sizes: np.ndarray, seed: int) -> Schedule:
+    """The sample indices of an iteration, at a level of the curriculum; `sizes` are what grows in it."""
     lengths, depths = np.asarray(split.lengths), np.asarray(split.depths)
     match recipe.sampling:
         case "by-depth":
-            return ByDepth(recipe, sizes_of(recipe, split), lengths, seed).at
+            return ByDepth(recipe, sizes, lengths, seed).at
         case "bucketed":
             return partial(any_level, LengthBucketed(lengths, recipe.batch, seed))
         case "equal-length":
