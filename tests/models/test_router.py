@@ -74,7 +74,7 @@ def test_longer_inputs_can_take_more_steps():
 
 def test_the_remainder_is_the_mean_over_the_padded_batch():
     network = router(attention=Relative(heads=3), update=Residual(hidden=11), halting="A")
-    logits, remainder = network.classify(TOKENS, LENGTHS)
+    logits, remainder, _ = network.classify(TOKENS, LENGTHS)
     columns, padding = network.frame(TOKENS, LENGTHS)
     encoded = network.encoder(network.embed(columns), padding)
     torch.testing.assert_close(remainder, encoded.remainder.sum() / (2 * 7))
@@ -84,20 +84,20 @@ def test_the_remainder_is_the_mean_over_the_padded_batch():
 
 def test_training_tells_what_gates_let_through(monkeypatch):
     network = router(attention=Geometric(heads=3, dropout=0.0)).train()
-    _, effort = network.classify(TOKENS, LENGTHS, steps=3)
+    _, effort, _ = network.classify(TOKENS, LENGTHS, steps=3)
     monkeypatch.setenv("NDR_PLAIN", "1")
-    _, plain = network.classify(TOKENS, LENGTHS, steps=3)
+    _, plain, _ = network.classify(TOKENS, LENGTHS, steps=3)
     torch.testing.assert_close(effort, plain)
     assert 0 < effort < 3
     monkeypatch.delenv("NDR_PLAIN")
-    assert network.eval().classify(TOKENS, LENGTHS)[1] is None
+    assert network.eval().classify(TOKENS, LENGTHS).cost is None
 
 
 def test_at_rest_only_the_effort_of_the_steps_that_follow_counts():
     gate = CopyGated(hidden=11, dropout=0.0, gate_dropout=0.0)
     network = router(attention=Geometric(heads=3, dropout=0.0), update=gate).train()
-    answers, rest = network.classify(TOKENS, LENGTHS, steps=3, rest=4)
-    (same, all_steps), (_, first_steps) = (network.classify(TOKENS, LENGTHS, steps=count) for count in (7, 3))
+    answers, rest, _ = network.classify(TOKENS, LENGTHS, steps=3, rest=4)
+    (same, all_steps, _), (_, first_steps, _) = (network.classify(TOKENS, LENGTHS, steps=count) for count in (7, 3))
     torch.testing.assert_close(answers, same)
     torch.testing.assert_close(rest, all_steps - first_steps)
 
@@ -182,7 +182,8 @@ def test_wrong_tokens_get_one_sentence(tokens, lengths, words):
 
 def test_a_column_can_be_asked_instead_of_the_readout():
     network = router().eval()
-    logits, _ = network.classify(TOKENS, steps=3, ask=1)
+    logits, _, read = network.classify(TOKENS, steps=3, ask=1)
     states = network.encoder(network.embed(network.frame(TOKENS, None)[0]), steps=3).states
     torch.testing.assert_close(logits, network.score(states[:, 2]))
+    torch.testing.assert_close(read, states[:, 2])
     assert not logits.allclose(network(TOKENS, steps=3))

@@ -116,6 +116,19 @@ def test_the_more_open_gates_cost_after_the_work_the_more_they_shut(tmp_path: Pa
     assert opened[100.0] < 0.8 * opened[0.0]
 
 
+def test_with_likeness_a_result_comes_to_look_like_a_token(tmp_path: Path, data: Path, shrink: list[str]):
+    apart, quick = {}, ["optimiser.learning_rate=0.02", "optimiser.warm_up=0", "optimiser.averaging=null"]
+    for weight in (0.0, 100.0):
+        recipe = load_recipe("ctl-forward-ndr-small", [*shrink, *quick, f"likeness={weight}"])
+        quiet(recipe, 0, tmp_path / str(weight), data)
+        network = open_network(tmp_path / str(weight)).network
+        assert isinstance(network, NeuralDataRouter)
+        with torch.no_grad():
+            scores, _, read = network.classify(torch.tensor([[8, 0, 1], [9, 2, 3]]))
+            apart[weight] = (read - network.embed_answers(scores.argmax(-1))).norm()
+    assert apart[100.0] < 0.8 * apart[0.0]
+
+
 def test_a_run_can_begin_with_a_trained_network(tiny: Recipe, tmp_path: Path, data: Path, shrink: list[str]):
     quiet(tiny, 0, tmp_path / "first", data)
     still = [f"start={tmp_path / 'first'}", "optimiser.learning_rate=1e-9", "model.update.squash=crisp"]

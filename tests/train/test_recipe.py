@@ -1,11 +1,13 @@
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from ndr.errors import Refusal
 from ndr.models.network import build
 from ndr.models.settings import RouterSettings
+from ndr.tasks import Task
 from ndr.train.recipe import Sharpening, load_recipe, merge, names
 
 
@@ -101,6 +103,19 @@ def test_a_wrong_override_is_refused_in_one_sentence(override: str, sentence: st
         load_recipe("ctl-forward-ndr-paper", [override])
     assert sentence in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+def test_only_answers_that_are_tokens_can_look_like_tokens():
+    with pytest.raises(Refusal, match="likeness needs a router whose output is tied"):
+        load_recipe("ctl-forward-ndr-small", ["likeness=0.1", "model.output=linear"])
+    with pytest.raises(Refusal, match="likeness needs a router whose output is tied"):
+        load_recipe("ctl-forward-lstm-small", ["likeness=0.1"])
+    recipe = load_recipe("ctl-forward-ndr-small", ["likeness=0.1"])
+    task = Mock(Task, tokens=("0", "1"), answers=("even", "odd"))
+    task.name = "parity"
+    assert recipe.on_task(task).likeness == 0
+    task.answers = ("0", "1")
+    assert recipe.on_task(task).likeness == 0.1
 
 
 def test_an_unknown_recipe_names_the_nearest():

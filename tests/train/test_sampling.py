@@ -88,6 +88,15 @@ def test_problems_can_grow_by_length():
     assert {int(lengths[index]) for iteration in range(50) for index in sampler.at(iteration, level=1)} == {3, 5}
 
 
+def test_once_all_sizes_are_there_larger_ones_can_come_oftener():
+    lengths = np.array([3, 5])
+    chosen = recipe("batch=1", 'curriculum={"grows": "length", "larger": 2.0}')
+    sampler = ByDepth(chosen, lengths, lengths, seed=0)
+    drawn = [int(sampler.at(iteration, level=1)[0]) for iteration in range(1000)]
+    assert 0.77 < np.mean(drawn) < 0.83
+    assert {int(sampler.at(iteration, level=0)[0]) for iteration in range(50)} == {0}
+
+
 def test_what_grows_is_depth_length_or_the_number_of_operations(tmp_path: Path):
     split = open_split(get_task("listops"), "iid", folder=tmp_path)
     depths, lengths, operations = (

@@ -1,6 +1,7 @@
 """The Neural Data Router, and with other parts every Transformer of the paper."""
 
 import math
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,6 +23,15 @@ from ndr.nn import (
     ResidualUpdate,
 )
 from ndr.nn.position import sinusoid
+
+
+class Classified(NamedTuple):
+    """The score of each answer, what training can keep small, and the columns that were read."""
+
+    scores: Float[Tensor, "batch class"]
+    cost: Float[Tensor, ""] | None
+    """the mean remainder with halting, the mean effort of a column with a copy gate"""
+    read: Float[Tensor, "batch width"]
 
 
 class NeuralDataRouter(Network):
@@ -57,7 +67,7 @@ class NeuralDataRouter(Network):
         *,
         steps: int | None = None,
     ) -> Float[Tensor, "batch class"]:
-        return self.classify(tokens, lengths, steps=steps)[0]
+        return self.classify(tokens, lengths, steps=steps).scores
 
     def classify(
         self,
@@ -68,10 +78,9 @@ class NeuralDataRouter(Network):
         ask: int | None = None,
         wake: Int[Tensor, "batch framed"] | None = None,
         rest: int = 0,
-    ) -> tuple[Float[Tensor, "batch class"], Float[Tensor, ""] | None]:
-        """The score of each answer, and what training can keep small: the mean remainder with halting, the mean effort
-        of a column with a copy gate. `ask` reads from the column of that token instead of the readout;
-        a column leaves out the steps before its `wake`; `rest` are steps that follow, of which alone the effort counts.
+    ) -> Classified:
+        """`ask` reads from the column of that token instead of the readout; a column leaves out the steps before its
+        `wake`; `rest` are steps that follow, of which alone the effort counts.
         """
         columns, padding = self.frame(tokens, lengths)
         encoded = self.encoder(self.embed(columns), padding, steps=self.steps_now(steps, columns.shape[1]), wake=wake)
@@ -80,7 +89,7 @@ class NeuralDataRouter(Network):
         cost = encoded.effort if encoded.remainder is None else encoded.remainder
         # The first column is B.
         read = self.read(encoded.states, lengths) if ask is None else encoded.states[:, ask + 1]
-        return self.score(read), None if cost is None else cost.mean()
+        return Classified(self.score(read), None if cost is None else cost.mean(), read)
 
     def settle(
         self, tokens: Int[Tensor, "batch column"], lengths: Int[Tensor, " batch"] | None = None, *, bound: int
@@ -135,6 +144,11 @@ class NeuralDataRouter(Network):
             scores: Tensor = self.output(states)
             return scores
         return states @ self.embedding.weight[self.answer_ids].T / math.sqrt(self.settings.width)
+
+    def embed_answers(self, answers: Int[Tensor, " batch"]) -> Float[Tensor, "batch width"]:
+        """Answers as the tokens that they are (with a tied output)."""
+        embedded: Tensor = self.embedding.weight[self.answer_ids][answers]
+        return embedded
 
     @torch.no_grad()
     def trace(self, text: str, *, steps: int | None = None) -> Trace:

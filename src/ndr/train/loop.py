@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from pydantic import TypeAdapter
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, mse_loss
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from ndr.data import Split, open_split
@@ -201,12 +201,17 @@ class Lab:
                 tokens, ask = surround(tokens, place, len(self.network.settings.tokens))
             framed = (len(tokens), tokens.shape[1] + 2)
             wake = wake_late(framed, pace.late, tokens.device) if pace.late else None
-            logits, cost = self.model.classify(tokens, lengths, steps=pace.steps, ask=ask, wake=wake, rest=pace.rest)
+            logits, cost, read = self.model.classify(
+                tokens, lengths, steps=pace.steps, ask=ask, wake=wake, rest=pace.rest
+            )
         else:
-            logits, cost = self.model(tokens, lengths), None
-        loss = cross_entropy(logits.float(), answers)
+            logits, cost, read = self.model(tokens, lengths), None, None
+        loss = total = cross_entropy(logits.float(), answers)
         weight = self.rest_weight if pace.rest else self.cost_weight
-        total = loss if cost is None or not weight else loss + weight * cost
+        if cost is not None and weight:
+            total = total + weight * cost
+        if recipe.likeness and isinstance(self.network, NeuralDataRouter):
+            total = total + recipe.likeness * mse_loss(read, self.network.embed_answers(answers))
         # Gradients are averaged over the processes; shares may differ in size by one.
         self.fabric.backward(total if world == 1 else total * (len(share) * world / len(indices)))
         set_rate(self.optimisers, rate_at(iteration, recipe.iterations, recipe.optimiser, start))

@@ -82,6 +82,8 @@ class Curriculum(Settings):
     """running accuracy on the newest depth, in training"""
     newest: Annotated[float, Field(gt=0, le=1)] = 0.5
     """share of batches with the newest size, until the last one is reached"""
+    larger: Annotated[float, Field(ge=0, le=10)] = 0.0
+    """from then on the n-th size is drawn n to this power times as often as the first"""
 
 
 class Linger(Settings):
@@ -202,6 +204,8 @@ class Recipe(Settings):
     """weight of the mean remainder, for models with halting"""
     thrift: Annotated[float, Field(ge=0, le=1_000)] = 0.0
     """weight of what gates let through in the loss: above 0, columns learn to leave off working"""
+    likeness: Annotated[float, Field(ge=0, le=1_000)] = 0.0
+    """weight of how far the column that answers is from the token of the answer: a result then looks like a token"""
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     compile: bool = False
 
@@ -227,6 +231,12 @@ class Recipe(Settings):
             raise ValueError("only columns with a copy gate can rest")
         return self
 
+    @model_validator(mode="after")
+    def _answers_are_tokens(self) -> "Recipe":
+        if self.likeness and not (isinstance(self.model, RouterSettings) and self.model.output == "tied"):
+            raise ValueError("likeness needs a router whose output is tied: answers that are tokens")
+        return self
+
     def open_task(self) -> Task:
         return shipped_task(self.task.name, self.task.variant)
 
@@ -243,7 +253,9 @@ class Recipe(Settings):
             # Only answers that are tokens can be read by their embeddings.
             changes["output"] = "linear"
         model = self.model.model_copy(update=changes)
-        return self.model_copy(update={"task": TaskSettings(name=task.name), "model": model})
+        likeness = 0.0 if changes.get("output") == "linear" else self.likeness
+        update = {"task": TaskSettings(name=task.name), "model": model, "likeness": likeness}
+        return self.model_copy(update=update)
 
 
 def has_gate(model: ModelSettings) -> bool:

@@ -56,6 +56,9 @@ class ByDepth:
     def place(self, draw: np.random.Generator, level: int) -> int:
         """The newest size of the curriculum, or one of those before; without one, or at its end, any."""
         curriculum, last = self.recipe.curriculum, len(self.groups) - 1
+        if curriculum and curriculum.larger and level >= last:
+            weights = np.arange(1.0, last + 2) ** curriculum.larger
+            return int(draw.choice(last + 1, p=weights / weights.sum()))
         if curriculum is None or level >= last:
             return int(draw.integers(last + 1))
         if level == 0 or draw.random() < curriculum.newest:
