@@ -106,11 +106,11 @@ INLINE void multiply(long m, long n, long k, Matrix<const T> a, Matrix<const T> 
         multiply(m, n, k, a, b, beta, c);                                                                             \
     }
 
-// Whether this processor has vectors of eight numbers and no wider ones, which BLAS would use.
+// Whether this processor has vectors of eight numbers and BLAS, here MKL, would use no wider ones: on AMD's it never does.
 INLINE bool eight_wide() {
 #if defined(__x86_64__) && defined(__GNUC__)
-    static const bool fits =
-        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && !__builtin_cpu_supports("avx512f");
+    static const bool fits = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                             (!__builtin_cpu_supports("avx512f") || __builtin_cpu_is("amd"));
     return fits;
 #else
     return false;
