@@ -84,6 +84,7 @@ def test_the_latest_of_equally_good_networks_is_kept(tiny: Recipe, tmp_path: Pat
             "model.attention.stretch=0.3",
         ],
         ["sampling=by-depth", "columns=90", 'curriculum={"solved": 0.1}'],
+        ["sampling=by-depth", 'selection={"pool": 3, "begin": 0.4}'],
     ],
 )
 def test_stopping_between_iterations_changes_nothing(changes: list[str], tmp_path: Path, data: Path, shrink: list[str]):
@@ -114,6 +115,34 @@ def test_the_more_open_gates_cost_after_the_work_the_more_they_shut(tmp_path: Pa
         assert isinstance(network, NeuralDataRouter)
         opened[weight] = network.trace("101 a b", steps=5).gate[2:].mean()
     assert opened[100.0] < 0.8 * opened[0.0]
+
+
+def test_a_selection_learns_from_the_samples_with_the_highest_losses(
+    tmp_path: Path, data: Path, shrink: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    plain, calls = NeuralDataRouter.classify, []
+
+    def classify(network: NeuralDataRouter, tokens: torch.Tensor, *arguments, **options):
+        classified = plain(network, tokens, *arguments, **options)
+        calls.append((tokens, classified.scores.detach(), classified.scores.requires_grad))
+        return classified
+
+    monkeypatch.setattr(NeuralDataRouter, "classify", classify)
+    alone = ["phases=run", "surroundings=none", "thrift=0", "batch=7", 'selection={"pool": 3, "begin": 0.5}']
+    recipe = load_recipe("ctl-forward-ndr-small", [*shrink, *alone])
+    quiet(recipe, 0, tmp_path, data)
+    learned = [index for index, (_, _, has_gradient) in enumerate(calls) if has_gradient]
+    assert len(learned) == recipe.iterations == 12
+    task = recipe.open_task()
+    for index in learned[6:]:
+        (pool, scores, has_gradient), (chosen, _, _) = calls[index - 1], calls[index]
+        assert not has_gradient and (len(pool), len(chosen)) == (21, 7)
+        texts = [" ".join(recipe.model.tokens[token] for token in row) for row in pool.tolist()]
+        answers = torch.tensor([recipe.model.answers.index(str(task.evaluate(text))) for text in texts])
+        losses = torch.nn.functional.cross_entropy(scores, answers, reduction="none")
+        hardest = losses.argsort(descending=True)[:7]
+        assert sorted(pool[hardest].tolist()) == sorted(chosen.tolist())
+    assert all(len(calls[index][0]) == 7 for index in learned)
 
 
 def test_with_likeness_a_result_comes_to_look_like_a_token(tmp_path: Path, data: Path, shrink: list[str]):

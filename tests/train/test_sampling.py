@@ -12,7 +12,7 @@ from ndr.errors import Refusal
 from ndr.tasks import get_task
 from ndr.train.optimise import rate_at
 from ndr.train.recipe import Recipe, load_recipe
-from ndr.train.sampling import ByDepth, Place, pace_at, place_at, sizes_of, surround, wake_late
+from ndr.train.sampling import ByDepth, Place, pace_at, place_at, pool_at, sizes_of, surround, wake_late
 
 
 def recipe(*changes: str) -> Recipe:
@@ -95,6 +95,18 @@ def test_once_all_sizes_are_there_larger_ones_can_come_oftener():
     drawn = [int(sampler.at(iteration, level=1)[0]) for iteration in range(1000)]
     assert 0.77 < np.mean(drawn) < 0.83
     assert {int(sampler.at(iteration, level=0)[0]) for iteration in range(50)} == {0}
+
+
+def test_a_selection_begins_after_its_share_of_the_iterations_and_is_for_routers():
+    chosen = recipe("batch=5", 'selection={"pool": 3, "begin": 0.25}')
+    assert [pool_at(chosen, iteration) for iteration in (0, 249, 250, 999)] == [1, 1, 3, 3]
+    assert [pool_at(chosen, iteration, start=400) for iteration in (549, 550)] == [1, 3]
+    lengths = np.array([3, 3, 3])
+    assert len(ByDepth(chosen, lengths, lengths, seed=0).at(0, 0, times=3)) == 15
+    with pytest.raises(Refusal, match="by-depth"):
+        recipe("selection.pool=3", "surroundings=none", "curriculum=none", "sampling=uniform")
+    with pytest.raises(Refusal, match="router"):
+        load_recipe("ctl-forward-lstm-small", ["sampling=by-depth", "selection.pool=3"])
 
 
 def test_what_grows_is_depth_length_or_the_number_of_operations(tmp_path: Path):

@@ -33,6 +33,7 @@ from ndr.train.sampling import (
     Place,
     pace_at,
     place_at,
+    pool_at,
     schedule,
     seed_device,
     sizes_of,
@@ -118,13 +119,14 @@ def run(
         while progress.iteration < recipe.iterations and not lab.satisfied(progress):
             began, began_work = time.perf_counter(), time.process_time()
             seed_device(torch_seed(seed, progress.iteration, fabric.global_rank), fabric.device)
-            indices = samples(progress.iteration, progress.level)
+            start = recipe.phases_start(progress.reached)
+            pool = pool_at(recipe, progress.iteration, start)
+            indices = samples(progress.iteration, progress.level, pool)
             depth = int(splits["train"].depths[indices].max())
             length = int(lab.lengths[indices].max())
-            start = recipe.phases_start(progress.reached)
             pace = pace_at(recipe, seed, progress.iteration, depth, length, start)
             place = place_at(recipe, seed, progress.iteration)
-            loss, accuracy = lab.learn(indices, progress.iteration, pace, start, place)
+            loss, accuracy = lab.learn(indices, progress.iteration, pace, start, place, pool)
             if pace.sleep is None and not pace.late:
                 lab.grow(progress, indices, accuracy)
             progress.iteration += 1
@@ -182,9 +184,18 @@ class Lab:
         return network
 
     def learn(
-        self, indices: Any, iteration: int, pace: Pace, start: int = 0, place: Place | None = None
+        self,
+        indices: Any,
+        iteration: int,
+        pace: Pace,
+        start: int = 0,
+        place: Place | None = None,
+        pool: int = 1,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """One iteration: forward, backward, clip, step. The loss and, if a curriculum asks for it, the accuracy."""
+        """One iteration: forward, backward, clip, step. The loss and, if a curriculum asks for it, the accuracy.
+
+        If `pool` times as many samples as a batch holds are given, it learns from those with the highest losses.
+        """
         recipe, rank, world = self.recipe, self.fabric.global_rank, self.fabric.world_size
         share = indices[rank::world]
         batch = self.splits["train"].batch(share)
@@ -199,6 +210,11 @@ class Lab:
             ask = None
             if place is not None:
                 tokens, ask = surround(tokens, place, len(self.network.settings.tokens))
+            if pool > 1:
+                with torch.no_grad():
+                    looked_at = self.model.classify(tokens, lengths, steps=pace.steps, ask=ask).scores, answers
+                hardest = cross_entropy(*looked_at, reduction="none").topk(len(answers) // pool).indices
+                tokens, answers = tokens[hardest], answers[hardest]
             framed = (len(tokens), tokens.shape[1] + 2)
             wake = wake_late(framed, pace.late, tokens.device) if pace.late else None
             logits, cost, read = self.model.classify(
@@ -222,6 +238,9 @@ class Lab:
             optimiser.zero_grad()
         if self.average is not None:
             self.average.update_parameters(self.network)
+        if pool > 1:
+            logits, answers = looked_at
+            loss = cross_entropy(logits, answers)
         if recipe.curriculum is None:
             return loss.detach(), None
         accuracy = (logits.argmax(-1) == answers).float().mean()

@@ -165,6 +165,15 @@ class Surroundings(Settings):
     readout at the other end: it must find the answer across them"""
 
 
+class Selection(Settings):
+    """Look at more samples than a batch holds and learn from those with the highest losses: most are long solved."""
+
+    pool: Annotated[int, Field(ge=2, le=1_000)]
+    """times as many samples are looked at"""
+    begin: Rate = 0.0
+    """the share of the iterations after which this begins"""
+
+
 class Recipe(Settings):
     """One training run, but for its seed."""
 
@@ -187,6 +196,8 @@ class Recipe(Settings):
     """with by-depth: let depth or length grow as it is solved"""
     surroundings: Surroundings | None = None
     """with by-depth, for routers: let problems stand amid random tokens"""
+    selection: Selection | None = None
+    """with by-depth, for routers: learn from the hardest of more samples"""
     steps: TrainingSteps | None = None
     """draw the number of steps of each batch, instead of taking the model's own"""
     phases: Literal["run", "curriculum"] = "run"
@@ -211,10 +222,13 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _by_depth(self) -> "Recipe":
-        if self.sampling != "by-depth" and (self.curriculum or self.columns or self.even_lengths or self.surroundings):
-            raise ValueError('curriculum, columns, even_lengths and surroundings need sampling "by-depth"')
+        wanted = (self.curriculum, self.columns, self.even_lengths, self.surroundings, self.selection)
+        if self.sampling != "by-depth" and any(wanted):
+            raise ValueError('curriculum, columns, even_lengths, surroundings and selection need sampling "by-depth"')
         if self.surroundings and not isinstance(self.model, RouterSettings):
             raise ValueError("surroundings need a router: a network that reads token by token has one place to answer")
+        if self.selection and not isinstance(self.model, RouterSettings):
+            raise ValueError("selection needs a router")
         if (
             self.surroundings
             and self.surroundings.across
@@ -321,6 +335,7 @@ def siblings(where: list[str]) -> set[str]:
         Linger,
         Sharpening,
         Surroundings,
+        Selection,
         RouterSettings,
         RecurrentSettings,
         DNCSettings,

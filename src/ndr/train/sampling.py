@@ -12,11 +12,14 @@ from ndr.errors import Refusal
 from ndr.train.recipe import Recipe
 
 RARE = 0.01
-Schedule = Callable[[int, int], np.ndarray]
+Schedule = Callable[[int, int, int], np.ndarray]
 
 
 def schedule(recipe: Recipe, split: Split, sizes: np.ndarray, seed: int) -> Schedule:
-    """The sample indices of an iteration, at a level of the curriculum; `sizes` are what grows in it."""
+    """The sample indices of an iteration, at a level of the curriculum, so many times as a batch holds.
+
+    `sizes` are what grows in the curriculum.
+    """
     lengths, depths = np.asarray(split.lengths), np.asarray(split.depths)
     match recipe.sampling:
         case "by-depth":
@@ -31,7 +34,7 @@ def schedule(recipe: Recipe, split: Split, sizes: np.ndarray, seed: int) -> Sche
             return partial(any_level, Uniform(len(split), recipe.batch, seed))
 
 
-def any_level(sampler: Equal | LengthBucketed | Uniform, iteration: int, _: int) -> np.ndarray:
+def any_level(sampler: Equal | LengthBucketed | Uniform, iteration: int, level: int, times: int) -> np.ndarray:
     return sampler.at(iteration)
 
 
@@ -42,7 +45,7 @@ class ByDepth:
         self.recipe, self.seed = recipe, seed
         self.groups = [groups_by(lengths, np.flatnonzero(sizes == size)) for size in np.unique(sizes)]
 
-    def at(self, iteration: int, level: int) -> np.ndarray:
+    def at(self, iteration: int, level: int, times: int = 1) -> np.ndarray:
         draw = np.random.default_rng([self.seed, iteration])
         members = self.groups[self.place(draw, level)]
         weights = np.array([len(indices) for _, indices in members]) ** (1.0 - self.recipe.even_lengths)
@@ -50,7 +53,7 @@ class ByDepth:
         count = self.recipe.batch
         if self.recipe.columns is not None:
             count = min(count, max(1, self.recipe.columns // (length + 2)))
-        chosen: np.ndarray = indices[draw.integers(len(indices), size=count)]
+        chosen: np.ndarray = indices[draw.integers(len(indices), size=times * count)]
         return chosen
 
     def place(self, draw: np.random.Generator, level: int) -> int:
@@ -90,6 +93,14 @@ def operations_of(split: Split) -> np.ndarray:
 
 def groups_by(lengths: np.ndarray, indices: np.ndarray) -> list[tuple[int, np.ndarray]]:
     return [(int(length), indices[lengths[indices] == length]) for length in np.unique(lengths[indices])]
+
+
+def pool_at(recipe: Recipe, iteration: int, start: int = 0) -> int:
+    """How many times as many samples as a batch holds are looked at; selection begins at a share of what follows."""
+    chosen = recipe.selection
+    if chosen is None or iteration < start + chosen.begin * (recipe.iterations - start):
+        return 1
+    return chosen.pool
 
 
 class Pace(NamedTuple):
