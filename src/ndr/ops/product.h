@@ -106,7 +106,7 @@ INLINE void multiply(long m, long n, long k, Matrix<const T> a, Matrix<const T> 
         multiply(m, n, k, a, b, beta, c);                                                                             \
     }
 
-// Whether this processor has vectors of eight numbers and BLAS, here MKL, would use no wider ones: on AMD's it never does.
+// Whether this processor has vectors of eight numbers and torch's BLAS would use no wider ones, as MKL on AMD's.
 INLINE bool eight_wide() {
 #if defined(__x86_64__) && defined(__GNUC__)
     static const bool fits = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&

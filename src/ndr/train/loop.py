@@ -212,7 +212,8 @@ class Lab:
                 tokens, ask = surround(tokens, place, len(self.network.settings.tokens))
             if pool > 1:
                 with torch.no_grad():
-                    looked_at = self.model.classify(tokens, lengths, steps=pace.steps, ask=ask).scores, answers
+                    scores = self.model.classify(tokens, lengths, steps=pace.steps, ask=ask).scores
+                looked_at = scores.float(), answers
                 hardest = cross_entropy(*looked_at, reduction="none").topk(len(answers) // pool).indices
                 tokens, answers = tokens[hardest], answers[hardest]
             framed = (len(tokens), tokens.shape[1] + 2)

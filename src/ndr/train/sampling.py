@@ -96,11 +96,14 @@ def groups_by(lengths: np.ndarray, indices: np.ndarray) -> list[tuple[int, np.nd
 
 
 def pool_at(recipe: Recipe, iteration: int, start: int = 0) -> int:
-    """How many times as many samples as a batch holds are looked at; selection begins at a share of what follows."""
+    """How many times as many samples as a batch holds are looked at."""
     chosen = recipe.selection
-    if chosen is None or iteration < start + chosen.begin * (recipe.iterations - start):
-        return 1
-    return chosen.pool
+    return 1 if chosen is None or not has_begun(recipe, chosen.begin, iteration, start) else chosen.pool
+
+
+def has_begun(recipe: Recipe, share: float, iteration: int, start: int) -> bool:
+    """Whether this share of the iterations that follow `start` is over."""
+    return iteration >= start + share * (recipe.iterations - start)
 
 
 class Pace(NamedTuple):
@@ -123,7 +126,7 @@ def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, 
     chosen, linger = recipe.steps, recipe.steps.linger
     drawn = int(chosen.per_depth * depth + chosen.per_column * length + draw.integers(chosen.low, chosen.high + 1))
     steps = min(max(1, drawn), chosen.most)
-    if linger is None or iteration < start + linger.begin * (recipe.iterations - start):
+    if linger is None or not has_begun(recipe, linger.begin, iteration, start):
         return Pace(steps)
     if draw.random() >= linger.share:
         return Pace(steps)
