@@ -14,9 +14,11 @@ import torch
 
 from ndr.errors import Refusal
 from ndr.models import NeuralDataRouter
+from ndr.models.settings import RouterSettings
 from ndr.train import Recipe, load_recipe, open_network, train
 from ndr.train.checkpoint import load_checkpoint
 from ndr.train.folder import Holding
+from ndr.train.loop import losses
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -85,6 +87,7 @@ def test_the_latest_of_equally_good_networks_is_kept(tiny: Recipe, tmp_path: Pat
         ],
         ["sampling=by-depth", "columns=90", 'curriculum={"solved": 0.1}'],
         ["sampling=by-depth", 'selection={"pool": 3, "begin": 0.4}'],
+        ["sampling=by-depth", "patience.share=0.5", "selection.pool=3", 'steps={"low": 2, "high": 4}'],
     ],
 )
 def test_stopping_between_iterations_changes_nothing(changes: list[str], tmp_path: Path, data: Path, shrink: list[str]):
@@ -156,6 +159,27 @@ def test_with_likeness_a_result_comes_to_look_like_a_token(tmp_path: Path, data:
             scores, _, read = network.classify(torch.tensor([[8, 0, 1], [9, 2, 3]]))
             apart[weight] = (read - network.embed_answers(scores.argmax(-1))).norm()
     assert apart[100.0] < 0.8 * apart[0.0]
+
+
+def test_asked_too_soon_the_own_token_is_as_right_as_the_answer():
+    scores, answers = torch.tensor([[1.0, 5.0, 2.0], [0.0, 3.0, 7.0]]), torch.tensor([1, 0])
+    own = torch.tensor([4.0, 6.0])
+    chances = torch.cat([scores, own[:, None]], dim=1).softmax(1)
+    right = torch.stack([chances[0, 1] + chances[0, 3], chances[1, 0] + chances[1, 3]])
+    torch.testing.assert_close(losses(scores, answers, own), -right.log())
+    torch.testing.assert_close(losses(scores, answers), -scores.softmax(1)[[0, 1], answers].log())
+
+
+@pytest.mark.parametrize("readout", ["first", "last"])
+def test_a_column_that_did_not_change_says_its_own_token(readout: str):
+    settings = load_recipe("ctl-forward-ndr-small", [f"model.readout={readout}"]).model
+    assert isinstance(settings, RouterSettings)
+    network = NeuralDataRouter(settings)
+    tokens, squares = torch.tensor([[3, 9, 11], [5, 8, 13]]), network.embedding.weight.square().sum(1) / 8
+    states = network.embedding(network.frame(tokens, None)[0])
+    for ask, ids in ((1, [9, 8]), (None, [network.begin if readout == "first" else network.end] * 2)):
+        read = network.read(states, None) if ask is None else states[:, ask + 1]
+        torch.testing.assert_close(network.score_own(read, tokens, ask), squares[ids])
 
 
 def test_a_run_can_begin_with_a_trained_network(tiny: Recipe, tmp_path: Path, data: Path, shrink: list[str]):

@@ -55,6 +55,19 @@ def test_only_finished_columns_with_a_gate_can_rest():
         load_recipe("ctl-forward-rel-small", ['steps={"low": 3, "high": 3, "linger": {"most": 9, "rest": 0.1}}'])
 
 
+def test_with_patience_some_batches_are_asked_before_their_steps_are_over():
+    linger = '{"most": 9, "share": 0.5, "rest": 0.1}'
+    chosen = recipe(
+        f'steps={{"low": 7, "high": 7, "linger": {linger}}}', 'patience={"share": 0.3, "begin": 0.5}', "phases=run"
+    )
+    before, after = ([pace_at(chosen, 0, each, 4, 6) for each in part] for part in (range(500), range(500, 1000)))
+    assert not any(pace.soon for pace in before)
+    soon = [pace for pace in after if pace.soon]
+    assert 0.25 < len(soon) / len(after) < 0.35
+    assert {pace.steps for pace in soon} == set(range(1, 7)) and not any(pace.rest for pace in soon)
+    assert {pace.steps for pace in after if not pace.soon} == {7}
+
+
 def test_no_batch_takes_more_steps_than_the_bound():
     linger = '{"most": 9, "late": true}'
     chosen = recipe(f'steps={{"low": 2, "high": 2, "per_depth": 1, "linger": {linger}, "most": 6}}', "phases=run")
@@ -76,7 +89,7 @@ def test_steps_can_follow_length():
 
 
 def test_without_steps_the_model_decides():
-    assert pace_at(recipe("steps=null"), 0, 5, depth=3, length=5) == (None, None, 0, 0)
+    assert pace_at(recipe("steps=null"), 0, 5, depth=3, length=5) == (None, None, 0, 0, False)
 
 
 def test_problems_can_grow_by_length():

@@ -150,6 +150,15 @@ class NeuralDataRouter(Network):
         embedded: Tensor = self.embedding.weight[self.answer_ids][answers]
         return embedded
 
+    def score_own(
+        self, read: Float[Tensor, "batch width"], tokens: Int[Tensor, "batch column"], ask: int | None = None
+    ) -> Float[Tensor, " batch"]:
+        """What the columns that were read say of their own token (with a tied output): as much as of an answer."""
+        readout = self.begin if self.settings.readout == "first" else self.end
+        own = self.embedding(tokens.new_full(tokens.shape[:1], readout) if ask is None else tokens[:, ask])
+        scores: Tensor = (read * own).sum(-1) / math.sqrt(self.settings.width)
+        return scores
+
     @torch.no_grad()
     def trace(self, text: str, *, steps: int | None = None) -> Trace:
         """Everything that happens to `text`, step by step (in evaluation mode)."""

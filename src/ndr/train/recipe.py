@@ -174,6 +174,18 @@ class Selection(Settings):
     """the share of the iterations after which this begins"""
 
 
+class Patience(Settings):
+    """Some batches are asked too soon: a column then has to say the answer or, still, its own token, and nothing else.
+
+    So it keeps silent until it knows, and whoever reads it does not read a value that is on its way.
+    """
+
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.4
+    """of the batches"""
+    begin: Rate = 0.0
+    """the share of the iterations after which this begins"""
+
+
 class Recipe(Settings):
     """One training run, but for its seed."""
 
@@ -198,6 +210,8 @@ class Recipe(Settings):
     """with by-depth, for routers: let problems stand amid random tokens"""
     selection: Selection | None = None
     """with by-depth, for routers: learn from the hardest of more samples"""
+    patience: Patience | None = None
+    """for routers whose answers are tokens and whose steps are drawn: ask too soon now and then"""
     steps: TrainingSteps | None = None
     """draw the number of steps of each batch, instead of taking the model's own"""
     phases: Literal["run", "curriculum"] = "run"
@@ -247,8 +261,11 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _answers_are_tokens(self) -> "Recipe":
-        if self.likeness and not (isinstance(self.model, RouterSettings) and self.model.output == "tied"):
+        tied = isinstance(self.model, RouterSettings) and self.model.output == "tied"
+        if self.likeness and not tied:
             raise ValueError("likeness needs a router whose output is tied: answers that are tokens")
+        if self.patience and not (tied and self.steps):
+            raise ValueError("patience needs drawn steps and a router whose output is tied: answers that are tokens")
         return self
 
     def open_task(self) -> Task:
@@ -267,8 +284,9 @@ class Recipe(Settings):
             # Only answers that are tokens can be read by their embeddings.
             changes["output"] = "linear"
         model = self.model.model_copy(update=changes)
-        likeness = 0.0 if changes.get("output") == "linear" else self.likeness
-        update = {"task": TaskSettings(name=task.name), "model": model, "likeness": likeness}
+        update: dict[str, Any] = {"task": TaskSettings(name=task.name), "model": model}
+        if changes.get("output") == "linear":
+            update |= {"likeness": 0.0, "patience": None}
         return self.model_copy(update=update)
 
 

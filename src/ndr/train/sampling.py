@@ -116,6 +116,8 @@ class Pace(NamedTuple):
     """the step at which some neighbouring columns wake up"""
     rest: int = 0
     """so many more steps, in which nothing should happen"""
+    soon: bool = False
+    """whether the answer may not be there yet"""
 
 
 def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, start: int = 0) -> Pace:
@@ -126,6 +128,10 @@ def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, 
     chosen, linger = recipe.steps, recipe.steps.linger
     drawn = int(chosen.per_depth * depth + chosen.per_column * length + draw.integers(chosen.low, chosen.high + 1))
     steps = min(max(1, drawn), chosen.most)
+    if recipe.patience and has_begun(recipe, recipe.patience.begin, iteration, start):
+        early = np.random.default_rng([seed, iteration, 3])
+        if steps > 1 and early.random() < recipe.patience.share:
+            return Pace(int(early.integers(1, steps)), soon=True)
     if linger is None or not has_begun(recipe, linger.begin, iteration, start):
         return Pace(steps)
     if draw.random() >= linger.share:
