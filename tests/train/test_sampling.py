@@ -47,25 +47,32 @@ def test_columns_that_should_rest_do_so_in_the_additional_steps():
     assert {pace.steps for pace in paces} == {3} and {pace.rest for pace in paces} == set(range(10))
 
 
+def test_columns_can_be_late_in_some_batches_and_rest_in_others():
+    linger = '{"most": 9, "share": 0.6, "late": true, "rest": 0.1}'
+    chosen = recipe(f'steps={{"low": 3, "high": 3, "linger": {linger}}}', "phases=run")
+    paces = [pace_at(chosen, 0, iteration, depth=4, length=6) for iteration in range(1000)]
+    late, rest = ([pace for pace in paces if more(pace)] for more in (lambda pace: pace.late, lambda pace: pace.rest))
+    assert 0.25 < len(late) / len(paces) < 0.35 and 0.25 < len(rest) / len(paces) < 0.35
+    assert all(pace.steps == 3 + pace.late and not pace.rest for pace in late)
+    assert all(pace.steps == 3 for pace in rest)
+
+
+def test_with_patience_there_is_a_glance_before_the_last_step():
+    linger = '{"most": 4, "share": 0.5, "late": true}'
+    chosen = recipe(f'steps={{"low": 3, "high": 3, "linger": {linger}}}', "phases=run", "patience=0.5")
+    paces = [pace_at(chosen, 0, iteration, depth=4, length=6) for iteration in range(500)]
+    assert {(pace.steps, pace.glance) for pace in paces} == {(n, m) for n in range(3, 8) for m in range(1, n)}
+    plain = chosen.model_copy(update={"patience": 0.0})
+    assert [pace_at(plain, 0, each, 4, 6) for each in range(500)] == [pace._replace(glance=0) for pace in paces]
+    once = recipe('steps={"low": 1, "high": 1}', "patience=0.5")
+    assert pace_at(once, 0, 0, 4, 6).glance == 0
+
+
 def test_only_finished_columns_with_a_gate_can_rest():
-    for change in ('{"most": 9, "rest": 0.1, "late": true}', '{"most": 9, "rest": 0.1, "sleep": 0.4}'):
-        with pytest.raises(Refusal, match="have work to do in the additional steps"):
-            recipe(f'steps={{"low": 3, "high": 3, "linger": {change}}}')
+    with pytest.raises(Refusal, match="have work to do in the additional steps"):
+        recipe('steps={"low": 3, "high": 3, "linger": {"most": 9, "rest": 0.1, "sleep": 0.4}}')
     with pytest.raises(Refusal, match="only columns with a copy gate can rest"):
         load_recipe("ctl-forward-rel-small", ['steps={"low": 3, "high": 3, "linger": {"most": 9, "rest": 0.1}}'])
-
-
-def test_with_patience_some_batches_are_asked_before_their_steps_are_over():
-    linger = '{"most": 9, "share": 0.5, "rest": 0.1}'
-    chosen = recipe(
-        f'steps={{"low": 7, "high": 7, "linger": {linger}}}', 'patience={"share": 0.3, "begin": 0.5}', "phases=run"
-    )
-    before, after = ([pace_at(chosen, 0, each, 4, 6) for each in part] for part in (range(500), range(500, 1000)))
-    assert not any(pace.soon for pace in before)
-    soon = [pace for pace in after if pace.soon]
-    assert 0.25 < len(soon) / len(after) < 0.35
-    assert {pace.steps for pace in soon} == set(range(1, 7)) and not any(pace.rest for pace in soon)
-    assert {pace.steps for pace in after if not pace.soon} == {7}
 
 
 def test_no_batch_takes_more_steps_than_the_bound():
@@ -89,7 +96,7 @@ def test_steps_can_follow_length():
 
 
 def test_without_steps_the_model_decides():
-    assert pace_at(recipe("steps=null"), 0, 5, depth=3, length=5) == (None, None, 0, 0, False)
+    assert pace_at(recipe("steps=null"), 0, 5, depth=3, length=5) == (None, None, 0, 0, 0)
 
 
 def test_problems_can_grow_by_length():

@@ -32,6 +32,8 @@ class Classified(NamedTuple):
     cost: Float[Tensor, ""] | None
     """the mean remainder with halting, the mean effort of a column with a copy gate"""
     read: Float[Tensor, "batch width"]
+    glanced: Float[Tensor, "batch width"] | None = None
+    """the same columns on the way, if asked for"""
 
 
 class NeuralDataRouter(Network):
@@ -78,18 +80,27 @@ class NeuralDataRouter(Network):
         ask: int | None = None,
         wake: Int[Tensor, "batch framed"] | None = None,
         rest: int = 0,
+        glance: int = 0,
     ) -> Classified:
         """`ask` reads from the column of that token instead of the readout; a column leaves out the steps before its
-        `wake`; `rest` are steps that follow, of which alone the effort counts.
+        `wake`; `rest` are steps that follow, of which alone the effort counts; `glance` also reads after so many steps.
         """
         columns, padding = self.frame(tokens, lengths)
-        encoded = self.encoder(self.embed(columns), padding, steps=self.steps_now(steps, columns.shape[1]), wake=wake)
+        states, steps = self.embed(columns), self.steps_now(steps, columns.shape[1])
+        before = None
+        if glance:
+            before = self.encoder(states, padding, steps=glance, wake=wake)
+            states, steps, wake = before.states, steps - glance, None if wake is None else (wake - glance).clamp(min=0)
+        encoded = self.encoder(states, padding, steps=steps, wake=wake)
+        cost = encoded.effort if encoded.remainder is None else encoded.remainder
+        if cost is not None and before is not None and before.effort is not None:
+            cost = cost + before.effort
         if rest:
             encoded = self.encoder(encoded.states, padding, steps=rest)
-        cost = encoded.effort if encoded.remainder is None else encoded.remainder
-        # The first column is B.
-        read = self.read(encoded.states, lengths) if ask is None else encoded.states[:, ask + 1]
-        return Classified(self.score(read), None if cost is None else cost.mean(), read)
+            cost = encoded.effort
+        read = self.read(encoded.states, lengths, ask)
+        glanced = None if before is None else self.read(before.states, lengths, ask)
+        return Classified(self.score(read), None if cost is None else cost.mean(), read, glanced)
 
     def settle(
         self, tokens: Int[Tensor, "batch column"], lengths: Int[Tensor, " batch"] | None = None, *, bound: int
@@ -130,8 +141,12 @@ class NeuralDataRouter(Network):
         return states
 
     def read(
-        self, states: Float[Tensor, "batch framed width"], lengths: Int[Tensor, " batch"] | None
+        self, states: Float[Tensor, "batch framed width"], lengths: Int[Tensor, " batch"] | None, ask: int | None = None
     ) -> Float[Tensor, "batch width"]:
+        """The column of the token that is asked, or else the readout."""
+        if ask is not None:
+            # The first column is B.
+            return states[:, ask + 1]
         if self.settings.readout == "first":
             return states[:, 0]
         if lengths is None:

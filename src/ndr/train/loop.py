@@ -127,7 +127,7 @@ def run(
             pace = pace_at(recipe, seed, progress.iteration, depth, length, start)
             place = place_at(recipe, seed, progress.iteration)
             loss, accuracy = lab.learn(indices, progress.iteration, pace, start, place, pool)
-            if pace.sleep is None and not pace.late and not pace.soon:
+            if pace.sleep is None and not pace.late:
                 lab.grow(progress, indices, accuracy)
             progress.iteration += 1
             progress.seconds += time.perf_counter() - began
@@ -212,24 +212,27 @@ class Lab:
                 tokens, ask = surround(tokens, place, len(self.network.settings.tokens))
             if pool > 1:
                 with torch.no_grad():
-                    scores, _, read = self.model.classify(tokens, lengths, steps=pace.steps, ask=ask)
+                    scores = self.model.classify(tokens, lengths, steps=pace.steps, ask=ask).scores
                 looked_at = scores.float(), answers
-                own = self.network.score_own(read, tokens, ask).float() if pace.soon else None
-                hardest = losses(*looked_at, own).topk(len(answers) // pool).indices
+                hardest = cross_entropy(*looked_at, reduction="none").topk(len(answers) // pool).indices
                 tokens, answers = tokens[hardest], answers[hardest]
             framed = (len(tokens), tokens.shape[1] + 2)
             wake = wake_late(framed, pace.late, tokens.device) if pace.late else None
-            logits, cost, read = self.model.classify(
-                tokens, lengths, steps=pace.steps, ask=ask, wake=wake, rest=pace.rest
+            logits, cost, read, glanced = self.model.classify(
+                tokens, lengths, steps=pace.steps, ask=ask, wake=wake, rest=pace.rest, glance=pace.glance
             )
-            own = self.network.score_own(read, tokens, ask).float() if pace.soon else None
         else:
-            logits, cost, read, own = self.model(tokens, lengths), None, None, None
-        loss = total = losses(logits.float(), answers, own).mean()
+            logits, cost, read, glanced = self.model(tokens, lengths), None, None, None
+        loss = total = cross_entropy(logits.float(), answers)
+        if glanced is not None and isinstance(self.network, NeuralDataRouter):
+            in_the_end = self.network.score_own(read, tokens, ask)
+            on_the_way = self.network.score_own(glanced, tokens, ask)
+            total = late_answer(logits, in_the_end, answers)
+            total = total + recipe.patience * early_answer(self.network.score(glanced), on_the_way, answers)
         weight = self.rest_weight if pace.rest else self.cost_weight
         if cost is not None and weight:
             total = total + weight * cost
-        if recipe.likeness and not pace.soon and isinstance(self.network, NeuralDataRouter):
+        if recipe.likeness and isinstance(self.network, NeuralDataRouter):
             total = total + recipe.likeness * mse_loss(read, self.network.embed_answers(answers))
         # Gradients are averaged over the processes; shares may differ in size by one.
         self.fabric.backward(total if world == 1 else total * (len(share) * world / len(indices)))
@@ -361,12 +364,15 @@ class Lab:
         return result
 
 
-def losses(scores: torch.Tensor, answers: torch.Tensor, own: torch.Tensor | None = None) -> torch.Tensor:
-    """The cross-entropy of each sample; with the scores of their own tokens, those are right answers, too."""
-    if own is None:
-        return cross_entropy(scores, answers, reduction="none")
-    right = torch.stack([scores.gather(1, answers[:, None])[:, 0], own])
-    return torch.cat([scores, own[:, None]], dim=1).logsumexp(1) - right.logsumexp(0)
+def late_answer(scores: torch.Tensor, own: torch.Tensor, answers: torch.Tensor) -> torch.Tensor:
+    """The cross-entropy when a column that still says its own token is wrong."""
+    return cross_entropy(torch.cat([scores, own[:, None]], dim=1).float(), answers)
+
+
+def early_answer(scores: torch.Tensor, own: torch.Tensor, answers: torch.Tensor) -> torch.Tensor:
+    """The cross-entropy when the answer and the column's own token are both right."""
+    right = torch.stack([scores.gather(1, answers[:, None])[:, 0], own]).float().logsumexp(0)
+    return (torch.cat([scores, own[:, None]], dim=1).float().logsumexp(1) - right).mean()
 
 
 def begin_with(network: Network, trained: str) -> None:

@@ -100,12 +100,13 @@ class Linger(Settings):
     late: bool = False
     """in these batches some neighbouring columns wake up only after the additional steps: the others wait for them"""
     rest: Annotated[float, Field(ge=0, le=1_000)] = 0.0
-    """weight in the loss of what gates let through in the additional steps, instead of thrift: all is done by then"""
+    """weight in the loss of what gates let through in the additional steps, instead of thrift: all is done by then.
+    With `late`, in half of these batches columns are late and in the others they rest"""
 
     @model_validator(mode="after")
     def _restful(self) -> "Linger":
-        if self.rest and (self.late or self.sleep is not None):
-            raise ValueError("columns that sleep or are late have work to do in the additional steps, not to rest")
+        if self.rest and self.sleep is not None:
+            raise ValueError("columns that sleep have work to do in the additional steps, not to rest")
         return self
 
 
@@ -174,18 +175,6 @@ class Selection(Settings):
     """the share of the iterations after which this begins"""
 
 
-class Patience(Settings):
-    """Some batches are asked too soon: a column then has to say the answer or, still, its own token, and nothing else.
-
-    So it keeps silent until it knows, and whoever reads it does not read a value that is on its way.
-    """
-
-    share: Annotated[float, Field(gt=0, lt=1)] = 0.4
-    """of the batches"""
-    begin: Rate = 0.0
-    """the share of the iterations after which this begins"""
-
-
 class Recipe(Settings):
     """One training run, but for its seed."""
 
@@ -210,8 +199,6 @@ class Recipe(Settings):
     """with by-depth, for routers: let problems stand amid random tokens"""
     selection: Selection | None = None
     """with by-depth, for routers: learn from the hardest of more samples"""
-    patience: Patience | None = None
-    """for routers whose answers are tokens and whose steps are drawn: ask too soon now and then"""
     steps: TrainingSteps | None = None
     """draw the number of steps of each batch, instead of taking the model's own"""
     phases: Literal["run", "curriculum"] = "run"
@@ -231,6 +218,9 @@ class Recipe(Settings):
     """weight of what gates let through in the loss: above 0, columns learn to leave off working"""
     likeness: Annotated[float, Field(ge=0, le=1_000)] = 0.0
     """weight of how far the column that answers is from the token of the answer: a result then looks like a token"""
+    patience: Annotated[float, Field(ge=0, le=1_000)] = 0.0
+    """weight of what the asked column says on the way, after some of the steps: it should be the answer or still its
+    own token, and nothing else. So it keeps silent until it knows, and no column reads a value that is on its way"""
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     compile: bool = False
 
@@ -264,8 +254,8 @@ class Recipe(Settings):
         tied = isinstance(self.model, RouterSettings) and self.model.output == "tied"
         if self.likeness and not tied:
             raise ValueError("likeness needs a router whose output is tied: answers that are tokens")
-        if self.patience and not (tied and self.steps):
-            raise ValueError("patience needs drawn steps and a router whose output is tied: answers that are tokens")
+        if self.patience and not (tied and self.steps and has_gate(self.model)):
+            raise ValueError("patience needs drawn steps, a copy gate and a tied output: answers that are tokens")
         return self
 
     def open_task(self) -> Task:
@@ -286,7 +276,7 @@ class Recipe(Settings):
         model = self.model.model_copy(update=changes)
         update: dict[str, Any] = {"task": TaskSettings(name=task.name), "model": model}
         if changes.get("output") == "linear":
-            update |= {"likeness": 0.0, "patience": None}
+            update |= {"likeness": 0.0, "patience": 0.0}
         return self.model_copy(update=update)
 
 

@@ -116,28 +116,31 @@ class Pace(NamedTuple):
     """the step at which some neighbouring columns wake up"""
     rest: int = 0
     """so many more steps, in which nothing should happen"""
-    soon: bool = False
-    """whether the answer may not be there yet"""
+    glance: int = 0
+    """the steps after which what the asked column says is looked at on the way; 0: not at all"""
 
 
 def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, start: int = 0) -> Pace:
     """The pace of a batch of this depth and length; lingering begins at a share of what follows `start`."""
+    pace = unobserved_pace(recipe, seed, iteration, depth, length, start)
+    if not recipe.patience or pace.steps is None or pace.steps < 2:
+        return pace
+    return pace._replace(glance=int(np.random.default_rng([seed, iteration, 3]).integers(1, pace.steps)))
+
+
+def unobserved_pace(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, start: int) -> Pace:
     if recipe.steps is None:
         return Pace()
     draw = np.random.default_rng([seed, iteration, 1])
     chosen, linger = recipe.steps, recipe.steps.linger
     drawn = int(chosen.per_depth * depth + chosen.per_column * length + draw.integers(chosen.low, chosen.high + 1))
     steps = min(max(1, drawn), chosen.most)
-    if recipe.patience and has_begun(recipe, recipe.patience.begin, iteration, start):
-        early = np.random.default_rng([seed, iteration, 3])
-        if steps > 1 and early.random() < recipe.patience.share:
-            return Pace(int(early.integers(1, steps)), soon=True)
     if linger is None or not has_begun(recipe, linger.begin, iteration, start):
         return Pace(steps)
     if draw.random() >= linger.share:
         return Pace(steps)
     more = min(int(draw.integers(1, linger.most + 1)), chosen.most - steps)
-    if linger.rest:
+    if linger.rest and not (linger.late and draw.random() < 0.5):
         return Pace(steps, rest=more)
     return Pace(steps + more, linger.sleep, more if linger.late else 0)
 
