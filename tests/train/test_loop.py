@@ -183,6 +183,32 @@ def test_patience_teaches_columns_to_keep_silent_on_the_way(tmp_path: Path, data
     assert silent[100.0] > silent[0.01]
 
 
+def test_a_list_inside_that_is_late_stands_amid_the_surroundings_where_the_problem_does(
+    tmp_path: Path, data: Path, shrink: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    plain, calls = NeuralDataRouter.classify, []
+
+    def classify(network: NeuralDataRouter, tokens: torch.Tensor, *arguments, **options):
+        calls.append((tokens, options.get("ask"), options.get("wake")))
+        return plain(network, tokens, *arguments, **options)
+
+    monkeypatch.setattr(NeuralDataRouter, "classify", classify)
+    linger = '{"most": 3, "share": 1.0, "late": true, "inside": true}'
+    changes = ["phases=run", f'steps={{"low": 2, "high": 2, "linger": {linger}}}', "selection.pool=2"]
+    recipe = load_recipe("arithmetic-ndr-small", [*shrink, *changes, "curriculum=none"])
+    quiet(recipe, 0, tmp_path, data)
+    names, late = recipe.model.tokens, 0
+    for tokens, _, wake in ((tokens, ask, wake) for tokens, ask, wake in calls if wake is not None):
+        for row, steps in zip(tokens.tolist(), wake[:, 1:-1].tolist(), strict=True):
+            part = "".join(names[token] for token, step in zip(row, steps, strict=True) if step)
+            assert part == "" or (part[0], part[-1], part.count("(")) == ("(", ")", part.count(")"))
+            late += bool(part)
+    assert late > 5
+    lookup = load_recipe("ctl-forward-ndr-small", [*shrink, *changes])
+    with pytest.raises(Refusal, match="does not say which tokens begin and end a problem inside"):
+        quiet(lookup, 0, tmp_path / "lookup", data)
+
+
 def test_a_run_can_begin_with_a_trained_network(tiny: Recipe, tmp_path: Path, data: Path, shrink: list[str]):
     quiet(tiny, 0, tmp_path / "first", data)
     still = [f"start={tmp_path / 'first'}", "optimiser.learning_rate=1e-9", "model.update.squash=crisp"]

@@ -12,7 +12,7 @@ from ndr.errors import Refusal
 from ndr.tasks import get_task
 from ndr.train.optimise import rate_at
 from ndr.train.recipe import Recipe, load_recipe
-from ndr.train.sampling import ByDepth, Place, pace_at, place_at, pool_at, sizes_of, surround, wake_late
+from ndr.train.sampling import ByDepth, Place, pace_at, place_at, pool_at, sizes_of, surround, wake_inside, wake_late
 
 
 def recipe(*changes: str) -> Recipe:
@@ -71,6 +71,8 @@ def test_with_patience_there_is_a_glance_before_the_last_step():
 def test_only_finished_columns_with_a_gate_can_rest():
     with pytest.raises(Refusal, match="have work to do in the additional steps"):
         recipe('steps={"low": 3, "high": 3, "linger": {"most": 9, "rest": 0.1, "sleep": 0.4}}')
+    with pytest.raises(Refusal, match="late must be true"):
+        recipe('steps={"low": 3, "high": 3, "linger": {"most": 9, "inside": true}}')
     with pytest.raises(Refusal, match="only columns with a copy gate can rest"):
         load_recipe("ctl-forward-rel-small", ['steps={"low": 3, "high": 3, "linger": {"most": 9, "rest": 0.1}}'])
 
@@ -88,6 +90,17 @@ def test_those_who_are_late_stand_side_by_side():
     changes = (wake.diff(prepend=torch.zeros(2000, 1), append=torch.zeros(2000, 1)) != 0).sum(1)
     assert set(changes.tolist()) == {0, 2}
     assert wake.ne(0).any(0).all() and set((wake != 0).sum(1).tolist()) == set(range(7))
+
+
+def test_those_who_are_late_can_be_one_whole_list_inside():
+    names = ["[MAX", "[SM", "]", *"123456789"]
+    texts = ["[MAX 1 [SM 2 [MAX 3 ] 4 ] 5 ]", "[SM 1 2 3 4 5 6 7 8 9 ]", "[SM [SM 1 ] [SM 2 ] 3 4 5 ]"]
+    rows = torch.tensor([[names.index(token) for token in text.split()] for text in texts])
+    torch.manual_seed(0)
+    wake = wake_inside(rows.repeat(200, 1), torch.tensor([0, 1]), torch.tensor([2]), 7).reshape(200, 3, -1)
+    seen = [{"".join("-z"[int(step > 0)] for step in row) for row in wake[:, place].tolist()} for place in range(3)]
+    assert seen == [{"--zzzzzzz--", "----zzz----"}, {"-----------"}, {"-zzz-------", "----zzz----"}]
+    assert set(wake.unique().tolist()) == {0, 7}
 
 
 def test_steps_can_follow_length():

@@ -49,6 +49,10 @@ class Arithmetic(Nested):
         return ("(", ")", "*", "+", *DIGITS)
 
     @property
+    def brackets(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return ("(",), (")",)
+
+    @property
     def operators(self) -> tuple[str, ...]:
         return ("*", "+")
 

@@ -69,6 +69,10 @@ class ListOps(Nested):
         return (*DIGITS, *OPERATIONS, "]")
 
     @property
+    def brackets(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return OPERATIONS, ("]",)
+
+    @property
     def operators(self) -> tuple[str, ...]:
         return OPERATIONS
 

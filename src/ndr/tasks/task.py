@@ -111,6 +111,11 @@ class Task(ABC):
         """Operations on the longest needed path."""
 
     @property
+    def brackets(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The tokens that begin and that end a problem within a problem; none if problems do not nest so."""
+        return (), ()
+
+    @property
     def operators(self) -> tuple[str, ...]:
         """The tokens that stand for one operation each; a curriculum can let their number grow."""
         return ()

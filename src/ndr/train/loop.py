@@ -39,6 +39,7 @@ from ndr.train.sampling import (
     sizes_of,
     surround,
     torch_seed,
+    wake_inside,
     wake_late,
 )
 
@@ -169,7 +170,9 @@ class Lab:
         self.best: dict[str, torch.Tensor] = {}
         halts = isinstance(network, NeuralDataRouter) and network.settings.halting is not None
         self.cost_weight = recipe.ponder if halts else recipe.thrift
-        self.rest_weight = recipe.steps.linger.rest if recipe.steps and recipe.steps.linger else 0.0
+        linger = recipe.steps.linger if recipe.steps else None
+        self.rest_weight = linger.rest if linger else 0.0
+        self.brackets = brackets_of(splits["train"].task, fabric.device) if linger and linger.inside else None
         memory = recipe.optimiser.averaging
         self.average = None if memory is None else averaged(network, memory)
         self.stretched: list[tuple[Any, float]] = [
@@ -207,7 +210,7 @@ class Lab:
             self.sharpen(recipe.sharpening.share((iteration - start) / max(recipe.iterations - start, 1)))
         if isinstance(self.network, NeuralDataRouter):
             put_to_sleep(self.network, pace.sleep)
-            ask = None
+            ask, inner = None, tokens
             if place is not None:
                 tokens, ask = surround(tokens, place, len(self.network.settings.tokens))
             if pool > 1:
@@ -215,9 +218,8 @@ class Lab:
                     scores = self.model.classify(tokens, lengths, steps=pace.steps, ask=ask).scores
                 looked_at = scores.float(), answers
                 hardest = cross_entropy(*looked_at, reduction="none").topk(len(answers) // pool).indices
-                tokens, answers = tokens[hardest], answers[hardest]
-            framed = (len(tokens), tokens.shape[1] + 2)
-            wake = wake_late(framed, pace.late, tokens.device) if pace.late else None
+                tokens, answers, inner = tokens[hardest], answers[hardest], inner[hardest]
+            wake = self.wake(pace.late, tokens, inner, place) if pace.late else None
             logits, cost, read, glanced = self.model.classify(
                 tokens, lengths, steps=pace.steps, ask=ask, wake=wake, rest=pace.rest, glance=pace.glance
             )
@@ -251,6 +253,16 @@ class Lab:
             return loss.detach(), None
         accuracy = (logits.argmax(-1) == answers).float().mean()
         return loss.detach(), accuracy if world == 1 else self.fabric.all_reduce(accuracy)
+
+    def wake(self, step: int, tokens: torch.Tensor, problem: torch.Tensor, place: Place | None) -> torch.Tensor:
+        """The step at which each column wakes up, B and E and the problem's surroundings included."""
+        framed = (len(tokens), tokens.shape[1] + 2)
+        if self.brackets is None:
+            return wake_late(framed, step, tokens.device)
+        wake = torch.zeros(framed, dtype=torch.int32, device=tokens.device)
+        first = 1 + (place.left if place else 0)
+        wake[:, first : first + problem.shape[1]] = wake_inside(problem, *self.brackets, step)
+        return wake
 
     def grow(self, progress: Progress, indices: Any, accuracy: torch.Tensor | None) -> None:
         """Let the next size in once the newest is solved."""
@@ -362,6 +374,14 @@ class Lab:
             self.report.finish(result)
             self.folder.finish(result)
         return result
+
+
+def brackets_of(task: Task, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """The tokens that begin, and those that end, a problem within a problem."""
+    opening, closing = ([task.tokens.index(token) for token in side] for side in task.brackets)
+    if not opening or not closing:
+        raise Refusal(f"{task.name} does not say which tokens begin and end a problem inside, so none can be late")
+    return torch.tensor(opening, device=device), torch.tensor(closing, device=device)
 
 
 def late_answer(scores: torch.Tensor, own: torch.Tensor, answers: torch.Tensor) -> torch.Tensor:

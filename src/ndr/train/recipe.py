@@ -99,6 +99,8 @@ class Linger(Settings):
     """in these batches a column sleeps through a step with this chance (gate dropout): none may rely on timing"""
     late: bool = False
     """in these batches some neighbouring columns wake up only after the additional steps: the others wait for them"""
+    inside: bool = False
+    """those who are late are the columns of one whole problem inside the problem, as if it took so long to solve"""
     rest: Annotated[float, Field(ge=0, le=1_000)] = 0.0
     """weight in the loss of what gates let through in the additional steps, instead of thrift: all is done by then.
     With `late`, in half of these batches columns are late and in the others they rest"""
@@ -107,6 +109,8 @@ class Linger(Settings):
     def _restful(self) -> "Linger":
         if self.rest and self.sleep is not None:
             raise ValueError("columns that sleep have work to do in the additional steps, not to rest")
+        if self.inside and not self.late:
+            raise ValueError("inside says who is late, so late must be true")
         return self
 
 

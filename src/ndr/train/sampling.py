@@ -183,6 +183,25 @@ def wake_late(shape: tuple[int, int], step: int, device: torch.device) -> torch.
     return step * ((ends.amin(0) <= place) & (place < ends.amax(0))).int()
 
 
+def wake_inside(tokens: torch.Tensor, opening: torch.Tensor, closing: torch.Tensor, step: int) -> torch.Tensor:
+    """The step at which each token's column wakes up: the first, but for one whole problem inside each, if it has any.
+
+    `opening` and `closing` are the tokens that begin and end a problem within a problem.
+    """
+    begins, ends = torch.isin(tokens, opening), torch.isin(tokens, closing)
+    # How many problems a token stands in; the tokens that begin and end one stand in it, too.
+    level = begins.int().cumsum(1) - ends.int().cumsum(1) + ends.int()
+    # The first token begins the whole problem; the others are drawn alike.
+    chances = begins.float()
+    chances[:, 0] = 0
+    has_any = chances.any(1, keepdim=True)
+    first = torch.multinomial(chances + ~has_any, 1)
+    place = torch.arange(tokens.shape[1], device=tokens.device)
+    over = ends & (level == level.gather(1, first)) & (place > first)
+    inside = (place >= first) & (over.int().cumsum(1) - over.int() == 0) & has_any
+    return step * inside.int()
+
+
 def torch_seed(seed: int, iteration: int, rank: int) -> int:
     """Dropout of one iteration on one device. Seeding each iteration anew leaves no state to save."""
     return int(np.random.SeedSequence([seed, iteration, rank]).generate_state(1, np.uint64)[0] >> 1)
