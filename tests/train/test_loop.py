@@ -15,8 +15,9 @@ import torch
 from ndr.errors import Refusal
 from ndr.models import NeuralDataRouter
 from ndr.train import Recipe, load_recipe, open_network, train
+from ndr.train import recipe as recipes
 from ndr.train.checkpoint import load_checkpoint
-from ndr.train.folder import Holding
+from ndr.train.folder import Holding, RunFolder
 from ndr.train.loop import early_answer, late_answer
 
 
@@ -224,6 +225,23 @@ def test_a_run_can_begin_with_a_trained_network(tiny: Recipe, tmp_path: Path, da
     quiet(recipe, 1, tmp_path / "second", data)
     for name, weight in open_network(tmp_path / "second").network.state_dict().items():
         torch.testing.assert_close(weight, trained[name], rtol=1e-4, atol=1e-4)
+
+
+def test_a_run_can_begin_with_the_run_of_another_recipe(
+    tmp_path: Path, data: Path, shrink: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    first = load_recipe("ctl-forward-ndr-small", shrink)
+    shipped = {**recipes.expand_all(), "first": first.model_dump(mode="json") | {"name": "first"}}
+    monkeypatch.setattr(recipes, "expand_all", lambda: shipped)
+    recipe = load_recipe("ctl-forward-ndr-small", [*shrink, "start=first", "optimiser.learning_rate=1e-9"])
+    quiet(recipe, 3, tmp_path / "second", data)
+    assert RunFolder(tmp_path / "first-seed3").recipe()[1] == 3
+    trained = open_network(tmp_path / "first-seed3").network.state_dict()
+    for name, weight in open_network(tmp_path / "second").network.state_dict().items():
+        torch.testing.assert_close(weight, trained[name], rtol=1e-4, atol=1e-4)
+    (tmp_path / "first-seed3").rename(tmp_path / "gone")
+    quiet(recipe, 3, tmp_path / "second", data)
+    assert not (tmp_path / "first-seed3").exists()
 
 
 @pytest.mark.parametrize(

@@ -35,12 +35,17 @@ class Cost:
 
 
 def cost_of(recipe: Recipe, *, threads: int | None = 1) -> Cost:
-    """FLOP by counting; seconds by timing a training step here with this many threads (None: do not time)."""
-    samples = work(recipe)
+    """FLOP by counting; seconds by timing a training step here with this many threads (None: do not time).
+
+    A run that comes before counts, too.
+    """
+    samples, before = work(recipe), recipe.before()
     flop = samples * flop_per_sample(recipe)
-    if threads is None:
-        return Cost(flop, None)
-    return Cost(flop, samples * sample_seconds(shape_of(recipe), threads))
+    seconds = None if threads is None else samples * sample_seconds(shape_of(recipe), threads)
+    if before is None:
+        return Cost(flop, seconds)
+    first = cost_of(before, threads=threads)
+    return Cost(flop + first.flop, None if seconds is None or first.seconds is None else seconds + first.seconds)
 
 
 def makespan(durations: Sequence[float], workers: int) -> float:

@@ -48,6 +48,10 @@ class RunFolder:
         write_json(self.path / "versions.json", versions())
         write_json(file, seal(wanted))
 
+    def is_under_way(self) -> bool:
+        """Whether there is something to go on from, or nothing left to do."""
+        return self.last.is_file() or self.result_file.is_file()
+
     def recipe(self) -> tuple[Recipe, int]:
         data = read_sealed(self.path / "recipe.json")
         try:

@@ -87,7 +87,27 @@ def train(
     fabric = start_engine(recipe, devices, nodes, accelerator)
     if fabric.world_size > recipe.batch:
         raise Refusal(f"a batch of {recipe.batch} cannot be shared by {fabric.world_size} devices")
-    folder = RunFolder(Path(out))
+    return continue_run(recipe, seed, RunFolder(Path(out)), fabric, task or recipe.open_task(), data, loggers, watch)
+
+
+def continue_run(
+    recipe: Recipe,
+    seed: int,
+    folder: RunFolder,
+    fabric: Any,
+    task: Task,
+    data: Path | None,
+    loggers: tuple[str, ...],
+    watch: Callable[[dict[str, Any]], None] | None,
+) -> dict[str, Any]:
+    """The run in this folder, after the one that it begins with, if there is one."""
+    trained, before = recipe.start, recipe.before()
+    if before is not None and not folder.is_under_way():
+        if before.task.name != task.name:
+            before = before.on_task(task)
+        first = RunFolder(folder.path.with_name(f"{before.name}-seed{seed}"))
+        continue_run(before, seed, first, fabric, task, data, loggers, watch)
+        trained = str(first.path)
     with Holding(folder.path) if fabric.global_rank == 0 else nullcontext():
         if fabric.global_rank == 0:
             folder.begin(recipe, seed)
@@ -96,11 +116,18 @@ def train(
         if finished is not None:
             return finished
         with Report(folder, recipe, loggers if fabric.global_rank == 0 else None, watch) as report:
-            return run(recipe, seed, folder, fabric, report, task or recipe.open_task(), data)
+            return run(recipe, seed, trained, folder, fabric, report, task, data)
 
 
 def run(
-    recipe: Recipe, seed: int, folder: RunFolder, fabric: Any, report: Report, task: Task, data: Path | None
+    recipe: Recipe,
+    seed: int,
+    trained: str | None,
+    folder: RunFolder,
+    fabric: Any,
+    report: Report,
+    task: Task,
+    data: Path | None,
 ) -> dict[str, Any]:
     """The whole story: build or restore, learn, look, keep, and at the end test what was kept."""
     splits = {
@@ -109,8 +136,8 @@ def run(
     check_memory(recipe, int(splits["train"].lengths.min()), fabric.device)
     torch.manual_seed(torch_seed(seed, 0, 0))
     network = build(recipe.model)
-    if recipe.start is not None and not folder.last.is_file():
-        begin_with(network, recipe.start)
+    if trained is not None and not folder.is_under_way():
+        begin_with(network, trained)
     lab = Lab(recipe, folder, fabric, report, network, splits)
     progress = lab.restore()
     samples = schedule(recipe, splits["train"], lab.sizes, seed)

@@ -187,7 +187,8 @@ class Recipe(Settings):
     task: TaskSettings
     model: ModelSettings
     start: str | None = None
-    """a run or the name of a shipped network: begin with its weights instead of random ones"""
+    """a run or the name of a shipped network: begin with its weights instead of random ones. Or the name of a recipe:
+    begin with its run of the same seed, which is trained first in a folder beside this run's"""
     optimiser: Optimiser = Optimiser()
     batch: Size = 128
     sampling: Literal["uniform", "bucketed", "equal-length", "equal-depth", "by-depth"] = "bucketed"
@@ -264,6 +265,10 @@ class Recipe(Settings):
 
     def open_task(self) -> Task:
         return shipped_task(self.task.name, self.task.variant)
+
+    def before(self) -> "Recipe | None":
+        """The recipe whose run comes before this one, if it begins with one."""
+        return load_recipe(self.start) if self.start in expand_all() else None
 
     def phases_start(self, reached: int | None) -> int:
         """The iteration from which the phases count; `reached` is when the curriculum came to its end."""

@@ -60,8 +60,8 @@ def sweep_depths(
 def answer_in(network: Network, tokens: torch.Tensor, steps: Steps, depth: int) -> tuple[torch.Tensor, np.ndarray]:
     """Logits, and the number of steps behind each."""
     if isinstance(network, NeuralDataRouter) and steps == "auto":
-        # A router that moves on by less than one operation in three steps is not going to settle.
-        logits, taken = network.settle(tokens, bound=3 * (depth + 4))
+        # A router that moves on by less than one operation in six steps is not going to settle.
+        logits, taken = network.settle(tokens, bound=6 * (depth + 4))
         return logits, taken.cpu().numpy()
     if isinstance(network, NeuralDataRouter) and steps != "auto":
         logits, used = network(tokens, steps=steps), network.steps_now(steps, tokens.shape[1] + 2)
