@@ -102,31 +102,6 @@ def test_at_rest_only_the_effort_of_the_steps_that_follow_counts():
     torch.testing.assert_close(rest, all_steps - first_steps)
 
 
-@pytest.mark.parametrize("readout", ["first", "last"])
-@pytest.mark.parametrize("ask", [None, 1])
-def test_a_glance_changes_nothing_and_reads_the_same_columns_on_the_way(ask: int | None, readout: str):
-    gate = CopyGated(hidden=11, dropout=0.0, gate_dropout=0.0)
-    network = router(attention=Geometric(heads=3, dropout=0.0), update=gate, readout=readout).train()
-    wake = torch.tensor([0, 4, 0, 0, 2, 0, 0]).expand(len(TOKENS), -1)
-    glanced = network.classify(TOKENS, LENGTHS, steps=5, ask=ask, wake=wake, glance=2)
-    plain = network.classify(TOKENS, LENGTHS, steps=5, ask=ask, wake=wake)
-    assert plain.glanced is None
-    for one, other in zip(glanced[:3], plain[:3], strict=True):
-        torch.testing.assert_close(one, other)
-    on_the_way = network.classify(TOKENS, LENGTHS, steps=2, ask=ask, wake=wake)
-    torch.testing.assert_close(glanced.glanced, on_the_way.read)
-
-
-@pytest.mark.parametrize("readout", ["first", "last"])
-def test_a_column_that_did_not_change_says_its_own_token(readout: str):
-    network = router(readout=readout)
-    states, weight = network.embed(network.frame(TOKENS, None)[0]), network.embedding.weight
-    for ask, ids in ((2, TOKENS[:, 2]), (None, network.begin if readout == "first" else network.end)):
-        read = network.read(states, None) if ask is None else states[:, ask + 1]
-        expected = weight[ids].square().sum(-1) / network.settings.width**0.5
-        torch.testing.assert_close(network.score_own(read, TOKENS, ask), expected.expand(len(TOKENS)))
-
-
 def test_answers_in_words_and_in_evaluation_mode():
     network = router(update=CopyGated(hidden=11, dropout=0.5)).train()
     answers = network.answer(["abc", "g", "", " a b  c "])
@@ -207,7 +182,7 @@ def test_wrong_tokens_get_one_sentence(tokens, lengths, words):
 
 def test_a_column_can_be_asked_instead_of_the_readout():
     network = router().eval()
-    logits, _, read, _ = network.classify(TOKENS, steps=3, ask=1)
+    logits, _, read = network.classify(TOKENS, steps=3, ask=1)
     states = network.encoder(network.embed(network.frame(TOKENS, None)[0]), steps=3).states
     torch.testing.assert_close(logits, network.score(states[:, 2]))
     torch.testing.assert_close(read, states[:, 2])

@@ -18,7 +18,6 @@ from ndr.train import Recipe, load_recipe, open_network, train
 from ndr.train import recipe as recipes
 from ndr.train.checkpoint import load_checkpoint
 from ndr.train.folder import Holding, RunFolder
-from ndr.train.loop import early_answer, late_answer
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -87,7 +86,7 @@ def test_the_latest_of_equally_good_networks_is_kept(tiny: Recipe, tmp_path: Pat
         ],
         ["sampling=by-depth", "columns=90", 'curriculum={"solved": 0.1}'],
         ["sampling=by-depth", 'selection={"pool": 3, "begin": 0.4}'],
-        ['steps={"low": 2, "high": 4, "linger": {"most": 3, "share": 0.7, "late": true, "rest": 0.1}}', "patience=1"],
+        ['steps={"low": 2, "high": 4, "linger": {"most": 3, "share": 0.7, "late": true, "rest": 0.1}}'],
     ],
 )
 def test_stopping_between_iterations_changes_nothing(changes: list[str], tmp_path: Path, data: Path, shrink: list[str]):
@@ -156,32 +155,9 @@ def test_with_likeness_a_result_comes_to_look_like_a_token(tmp_path: Path, data:
         network = open_network(tmp_path / str(weight)).network
         assert isinstance(network, NeuralDataRouter)
         with torch.no_grad():
-            scores, _, read, _ = network.classify(torch.tensor([[8, 0, 1], [9, 2, 3]]))
+            scores, _, read = network.classify(torch.tensor([[8, 0, 1], [9, 2, 3]]))
             apart[weight] = (read - network.embed_answers(scores.argmax(-1))).norm()
     assert apart[100.0] < 0.8 * apart[0.0]
-
-
-def test_on_the_way_the_own_token_is_as_right_as_the_answer_and_in_the_end_it_is_wrong():
-    scores, answers = torch.tensor([[1.0, 5.0, 2.0], [0.0, 3.0, 7.0]]), torch.tensor([1, 0])
-    own = torch.tensor([4.0, 6.0])
-    chances = torch.cat([scores, own[:, None]], dim=1).softmax(1)
-    answer = torch.stack([chances[0, 1], chances[1, 0]])
-    torch.testing.assert_close(late_answer(scores, own, answers), -answer.log().mean())
-    torch.testing.assert_close(early_answer(scores, own, answers), -(answer + chances[:, 3]).log().mean())
-
-
-def test_patience_teaches_columns_to_keep_silent_on_the_way(tmp_path: Path, data: Path, shrink: list[str]):
-    silent, quick = {}, ["optimiser.learning_rate=0.02", "optimiser.warm_up=0", "optimiser.averaging=null"]
-    for weight in (0.01, 100.0):
-        changes = ["thrift=0.0", 'steps={"low": 4, "high": 4}', f"patience={weight}"]
-        quiet(load_recipe("ctl-forward-ndr-small", [*shrink, *quick, *changes]), 0, tmp_path / str(weight), data)
-        network = open_network(tmp_path / str(weight)).network
-        assert isinstance(network, NeuralDataRouter)
-        tokens = torch.tensor([[8, 0, 1], [9, 2, 3]])
-        with torch.no_grad():
-            scores, _, read, _ = network.classify(tokens, steps=2)
-            silent[weight] = (network.score_own(read, tokens) - scores.logsumexp(1)).mean()
-    assert silent[100.0] > silent[0.01]
 
 
 def test_a_list_inside_that_is_late_stands_amid_the_surroundings_where_the_problem_does(

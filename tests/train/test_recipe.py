@@ -118,18 +118,6 @@ def test_only_answers_that_are_tokens_can_look_like_tokens():
     assert recipe.on_task(task).likeness == 0.1
 
 
-def test_patience_needs_answers_that_are_tokens_a_gate_and_drawn_steps():
-    for change in ("model.output=linear", "steps=none"):
-        with pytest.raises(Refusal, match="patience needs drawn steps, a copy gate and a tied output"):
-            load_recipe("ctl-forward-ndr-small", ["patience=1", change])
-    with pytest.raises(Refusal, match="patience needs drawn steps, a copy gate and a tied output"):
-        load_recipe("ctl-forward-rel-act-a-small", ["patience=1"])
-    recipe = load_recipe("ctl-forward-ndr-small", ["patience=1"])
-    task = Mock(Task, tokens=("0", "1"), answers=("even", "odd"))
-    task.name = "parity"
-    assert recipe.on_task(task).patience == 0
-
-
 def test_an_unknown_recipe_names_the_nearest():
     with pytest.raises(Refusal, match='did you mean "ctl-forward-ndr-small"'):
         load_recipe("ctl-forwrd-ndr-small")

@@ -57,17 +57,6 @@ def test_columns_can_be_late_in_some_batches_and_rest_in_others():
     assert all(pace.steps == 3 for pace in rest)
 
 
-def test_with_patience_there_is_a_glance_before_the_last_step():
-    linger = '{"most": 4, "share": 0.5, "late": true}'
-    chosen = recipe(f'steps={{"low": 3, "high": 3, "linger": {linger}}}', "phases=run", "patience=0.5")
-    paces = [pace_at(chosen, 0, iteration, depth=4, length=6) for iteration in range(500)]
-    assert {(pace.steps, pace.glance) for pace in paces} == {(n, m) for n in range(3, 8) for m in range(1, n)}
-    plain = chosen.model_copy(update={"patience": 0.0})
-    assert [pace_at(plain, 0, each, 4, 6) for each in range(500)] == [pace._replace(glance=0) for pace in paces]
-    once = recipe('steps={"low": 1, "high": 1}', "patience=0.5")
-    assert pace_at(once, 0, 0, 4, 6).glance == 0
-
-
 def test_only_finished_columns_with_a_gate_can_rest():
     with pytest.raises(Refusal, match="have work to do in the additional steps"):
         recipe('steps={"low": 3, "high": 3, "linger": {"most": 9, "rest": 0.1, "sleep": 0.4}}')
@@ -109,7 +98,7 @@ def test_steps_can_follow_length():
 
 
 def test_without_steps_the_model_decides():
-    assert pace_at(recipe("steps=null"), 0, 5, depth=3, length=5) == (None, None, 0, 0, 0)
+    assert pace_at(recipe("steps=null"), 0, 5, depth=3, length=5) == (None, None, 0, 0)
 
 
 def test_problems_can_grow_by_length():
@@ -119,15 +108,6 @@ def test_problems_can_grow_by_length():
     seen = {int(index) for iteration in range(50) for index in sampler.at(iteration, level=0)}
     assert seen == {0, 1, 2}
     assert {int(lengths[index]) for iteration in range(50) for index in sampler.at(iteration, level=1)} == {3, 5}
-
-
-def test_once_all_sizes_are_there_larger_ones_can_come_oftener():
-    lengths = np.array([3, 5])
-    chosen = recipe("batch=1", 'curriculum={"grows": "length", "larger": 2.0}')
-    sampler = ByDepth(chosen, lengths, lengths, seed=0)
-    drawn = [int(sampler.at(iteration, level=1)[0]) for iteration in range(1000)]
-    assert 0.77 < np.mean(drawn) < 0.83
-    assert {int(sampler.at(iteration, level=0)[0]) for iteration in range(50)} == {0}
 
 
 def test_a_selection_begins_after_its_share_of_the_iterations_and_is_for_routers():

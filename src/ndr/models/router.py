@@ -32,8 +32,6 @@ class Classified(NamedTuple):
     cost: Float[Tensor, ""] | None
     """the mean remainder with halting, the mean effort of a column with a copy gate"""
     read: Float[Tensor, "batch width"]
-    glanced: Float[Tensor, "batch width"] | None = None
-    """the same columns on the way, if asked for"""
 
 
 class NeuralDataRouter(Network):
@@ -80,27 +78,19 @@ class NeuralDataRouter(Network):
         ask: int | None = None,
         wake: Int[Tensor, "batch framed"] | None = None,
         rest: int = 0,
-        glance: int = 0,
     ) -> Classified:
         """`ask` reads from the column of that token instead of the readout; a column leaves out the steps before its
-        `wake`; `rest` are steps that follow, of which alone the effort counts; `glance` also reads after so many steps.
+        `wake`; `rest` are steps that follow, of which alone the effort counts.
         """
         columns, padding = self.frame(tokens, lengths)
-        states, steps = self.embed(columns), self.steps_now(steps, columns.shape[1])
-        before = None
-        if glance:
-            before = self.encoder(states, padding, steps=glance, wake=wake)
-            states, steps, wake = before.states, steps - glance, None if wake is None else (wake - glance).clamp(min=0)
-        encoded = self.encoder(states, padding, steps=steps, wake=wake)
+        steps = self.steps_now(steps, columns.shape[1])
+        encoded = self.encoder(self.embed(columns), padding, steps=steps, wake=wake)
         cost = encoded.effort if encoded.remainder is None else encoded.remainder
-        if cost is not None and before is not None and before.effort is not None:
-            cost = cost + before.effort
         if rest:
             encoded = self.encoder(encoded.states, padding, steps=rest)
             cost = encoded.effort
         read = self.read(encoded.states, lengths, ask)
-        glanced = None if before is None else self.read(before.states, lengths, ask)
-        return Classified(self.score(read), None if cost is None else cost.mean(), read, glanced)
+        return Classified(self.score(read), None if cost is None else cost.mean(), read)
 
     def settle(
         self, tokens: Int[Tensor, "batch column"], lengths: Int[Tensor, " batch"] | None = None, *, bound: int
@@ -164,15 +154,6 @@ class NeuralDataRouter(Network):
         """Answers as the tokens that they are (with a tied output)."""
         embedded: Tensor = self.embedding.weight[self.answer_ids][answers]
         return embedded
-
-    def score_own(
-        self, read: Float[Tensor, "batch width"], tokens: Int[Tensor, "batch column"], ask: int | None = None
-    ) -> Float[Tensor, " batch"]:
-        """What the columns that were read say of their own token (with a tied output): as much as of an answer."""
-        readout = self.begin if self.settings.readout == "first" else self.end
-        own = self.embedding(tokens.new_full(tokens.shape[:1], readout) if ask is None else tokens[:, ask])
-        scores: Tensor = (read * own).sum(-1) / math.sqrt(self.settings.width)
-        return scores
 
     @torch.no_grad()
     def trace(self, text: str, *, steps: int | None = None) -> Trace:

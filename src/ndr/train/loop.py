@@ -247,17 +247,12 @@ class Lab:
                 hardest = cross_entropy(*looked_at, reduction="none").topk(len(answers) // pool).indices
                 tokens, answers, inner = tokens[hardest], answers[hardest], inner[hardest]
             wake = self.wake(pace.late, tokens, inner, place) if pace.late else None
-            logits, cost, read, glanced = self.model.classify(
-                tokens, lengths, steps=pace.steps, ask=ask, wake=wake, rest=pace.rest, glance=pace.glance
+            logits, cost, read = self.model.classify(
+                tokens, lengths, steps=pace.steps, ask=ask, wake=wake, rest=pace.rest
             )
         else:
-            logits, cost, read, glanced = self.model(tokens, lengths), None, None, None
+            logits, cost, read = self.model(tokens, lengths), None, None
         loss = total = cross_entropy(logits.float(), answers)
-        if glanced is not None and isinstance(self.network, NeuralDataRouter):
-            in_the_end = self.network.score_own(read, tokens, ask)
-            on_the_way = self.network.score_own(glanced, tokens, ask)
-            total = late_answer(logits, in_the_end, answers)
-            total = total + recipe.patience * early_answer(self.network.score(glanced), on_the_way, answers)
         weight = self.rest_weight if pace.rest else self.cost_weight
         if cost is not None and weight:
             total = total + weight * cost
@@ -409,17 +404,6 @@ def brackets_of(task: Task, device: torch.device) -> tuple[torch.Tensor, torch.T
     if not opening or not closing:
         raise Refusal(f"{task.name} does not say which tokens begin and end a problem inside, so none can be late")
     return torch.tensor(opening, device=device), torch.tensor(closing, device=device)
-
-
-def late_answer(scores: torch.Tensor, own: torch.Tensor, answers: torch.Tensor) -> torch.Tensor:
-    """The cross-entropy when a column that still says its own token is wrong."""
-    return cross_entropy(torch.cat([scores, own[:, None]], dim=1).float(), answers)
-
-
-def early_answer(scores: torch.Tensor, own: torch.Tensor, answers: torch.Tensor) -> torch.Tensor:
-    """The cross-entropy when the answer and the column's own token are both right."""
-    right = torch.stack([scores.gather(1, answers[:, None])[:, 0], own]).float().logsumexp(0)
-    return (torch.cat([scores, own[:, None]], dim=1).float().logsumexp(1) - right).mean()
 
 
 def begin_with(network: Network, trained: str) -> None:

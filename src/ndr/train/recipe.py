@@ -82,8 +82,6 @@ class Curriculum(Settings):
     """running accuracy on the newest depth, in training"""
     newest: Annotated[float, Field(gt=0, le=1)] = 0.5
     """share of batches with the newest size, until the last one is reached"""
-    larger: Annotated[float, Field(ge=0, le=10)] = 0.0
-    """from then on the n-th size is drawn n to this power times as often as the first"""
 
 
 class Linger(Settings):
@@ -223,9 +221,6 @@ class Recipe(Settings):
     """weight of what gates let through in the loss: above 0, columns learn to leave off working"""
     likeness: Annotated[float, Field(ge=0, le=1_000)] = 0.0
     """weight of how far the column that answers is from the token of the answer: a result then looks like a token"""
-    patience: Annotated[float, Field(ge=0, le=1_000)] = 0.0
-    """weight of what the asked column says on the way, after some of the steps: it should be the answer or still its
-    own token, and nothing else. So it keeps silent until it knows, and no column reads a value that is on its way"""
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     compile: bool = False
 
@@ -259,8 +254,6 @@ class Recipe(Settings):
         tied = isinstance(self.model, RouterSettings) and self.model.output == "tied"
         if self.likeness and not tied:
             raise ValueError("likeness needs a router whose output is tied: answers that are tokens")
-        if self.patience and not (tied and self.steps and has_gate(self.model)):
-            raise ValueError("patience needs drawn steps, a copy gate and a tied output: answers that are tokens")
         return self
 
     def open_task(self) -> Task:
@@ -285,7 +278,7 @@ class Recipe(Settings):
         model = self.model.model_copy(update=changes)
         update: dict[str, Any] = {"task": TaskSettings(name=task.name), "model": model}
         if changes.get("output") == "linear":
-            update |= {"likeness": 0.0, "patience": 0.0}
+            update["likeness"] = 0.0
         return self.model_copy(update=update)
 
 

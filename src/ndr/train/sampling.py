@@ -59,9 +59,6 @@ class ByDepth:
     def place(self, draw: np.random.Generator, level: int) -> int:
         """The newest size of the curriculum, or one of those before; without one, or at its end, any."""
         curriculum, last = self.recipe.curriculum, len(self.groups) - 1
-        if curriculum and curriculum.larger and level >= last:
-            weights = np.arange(1.0, last + 2) ** curriculum.larger
-            return int(draw.choice(last + 1, p=weights / weights.sum()))
         if curriculum is None or level >= last:
             return int(draw.integers(last + 1))
         if level == 0 or draw.random() < curriculum.newest:
@@ -116,19 +113,10 @@ class Pace(NamedTuple):
     """the step at which some neighbouring columns wake up"""
     rest: int = 0
     """so many more steps, in which nothing should happen"""
-    glance: int = 0
-    """the steps after which what the asked column says is looked at on the way; 0: not at all"""
 
 
 def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, start: int = 0) -> Pace:
     """The pace of a batch of this depth and length; lingering begins at a share of what follows `start`."""
-    pace = unobserved_pace(recipe, seed, iteration, depth, length, start)
-    if not recipe.patience or pace.steps is None or pace.steps < 2:
-        return pace
-    return pace._replace(glance=int(np.random.default_rng([seed, iteration, 3]).integers(1, pace.steps)))
-
-
-def unobserved_pace(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, start: int) -> Pace:
     if recipe.steps is None:
         return Pace()
     draw = np.random.default_rng([seed, iteration, 1])
