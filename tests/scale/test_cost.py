@@ -32,6 +32,14 @@ def test_paper_runs_cost_what_was_counted_before(name: str, petaflop: float):
     assert cost.flop / 1e15 == pytest.approx(petaflop, rel=0.35)
 
 
+def test_a_run_costs_as_much_as_the_one_that_comes_before_as_well():
+    name = "ctl-forward-lstm-small"
+    alone, first = (cost_of(load_recipe(name, [f"iterations={count}"]), threads=None).flop for count in (10, 6000))
+    assert load_recipe(name).iterations == 6000
+    both = cost_of(load_recipe(name, ["iterations=10", f"start={name}"]), threads=None)
+    assert both.seconds is None and both.flop == pytest.approx(alone + first)
+
+
 @pytest.mark.parametrize(("around", "more"), [("null", 0), ('{"ask": "last", "share": 0.5, "most": 6}', 3)])
 def test_flop_by_hand(around: str, more: int):
     changes = ["steps=null", "model.width=8", "model.update.hidden=16", "model.steps=3", f"surroundings={around}"]

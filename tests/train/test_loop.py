@@ -210,7 +210,9 @@ def test_a_run_can_begin_with_the_run_of_another_recipe(
     shipped = {**recipes.expand_all(), "first": first.model_dump(mode="json") | {"name": "first"}}
     monkeypatch.setattr(recipes, "expand_all", lambda: shipped)
     recipe = load_recipe("ctl-forward-ndr-small", [*shrink, "start=first", "optimiser.learning_rate=1e-9"])
-    quiet(recipe, 3, tmp_path / "second", data)
+    told: list[int] = []
+    train(recipe, 3, tmp_path / "second", data=data, loggers=(), watch=lambda row: told.append(row["iteration"]))
+    assert told == [4, 8, 12, 16, 20, 24]
     assert RunFolder(tmp_path / "first-seed3").recipe()[1] == 3
     trained = open_network(tmp_path / "first-seed3").network.state_dict()
     for name, weight in open_network(tmp_path / "second").network.state_dict().items():

@@ -48,7 +48,8 @@ def run_in_folder(config: dict[str, Any], watch: Any) -> dict[str, Any]:
         write_failure(out, config["recipe"], config["seed"], reason)
         return {"over": True, "failed": reason}
     best = {split: score["accuracy"] for split, score in result["best"].items()}
-    return {"over": True, "iteration": result["iterations"], "seconds": result["seconds"], **best}
+    iteration = recipe.iterations_before + result["iterations"]
+    return {"over": True, "iteration": iteration, "seconds": result["seconds"], **best}
 
 
 def reason_of(error: BaseException) -> str:

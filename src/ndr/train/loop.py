@@ -108,6 +108,8 @@ def continue_run(
         first = RunFolder(folder.path.with_name(f"{before.name}-seed{seed}"))
         continue_run(before, seed, first, fabric, task, data, loggers, watch)
         trained = str(first.path)
+    if watch is not None and recipe.iterations_before:
+        watch = counted_on(watch, recipe.iterations_before)
     with Holding(folder.path) if fabric.global_rank == 0 else nullcontext():
         if fabric.global_rank == 0:
             folder.begin(recipe, seed)
@@ -117,6 +119,11 @@ def continue_run(
             return finished
         with Report(folder, recipe, loggers if fabric.global_rank == 0 else None, watch) as report:
             return run(recipe, seed, trained, folder, fabric, report, task, data)
+
+
+def counted_on(watch: Callable[[dict[str, Any]], None], before: int) -> Callable[[dict[str, Any]], None]:
+    """Tells of iterations as if those before belonged to the same run."""
+    return lambda row: watch({**row, "iteration": row["iteration"] + before})
 
 
 def run(

@@ -263,6 +263,12 @@ class Recipe(Settings):
         """The recipe whose run comes before this one, if it begins with one."""
         return load_recipe(self.start) if self.start in expand_all() else None
 
+    @property
+    def iterations_before(self) -> int:
+        """Of the runs that come before."""
+        before = self.before()
+        return 0 if before is None else before.iterations_before + before.iterations
+
     def phases_start(self, reached: int | None) -> int:
         """The iteration from which the phases count; `reached` is when the curriculum came to its end."""
         if self.phases == "run" or self.curriculum is None:
