@@ -50,7 +50,7 @@ def test_deeper_arithmetic_than_in_training() -> None:
 def test_deeper_lists_than_in_training() -> None:
     opened = open_network("ndr-listops-small")
     assert all(score.accuracy >= 0.98 for score in on_test(opened, 400))
-    (far,) = sweep_depths(opened, [12], count=100)
+    (far,) = sweep_depths(opened, [12], "auto", count=100)
     assert far.accuracy >= 0.96
     assert opened.network.answer(["[SM 4 [MAX 2 9 ] [MIN 4 7 ] ]"]) == ["7"]
 
@@ -58,7 +58,7 @@ def test_deeper_lists_than_in_training() -> None:
 def test_crisp_lists_go_deeper() -> None:
     opened = open_network("ndr-listops-crisp-small")
     assert all(score.accuracy >= 0.95 for score in on_test(opened, 400))
-    (far,) = sweep_depths(opened, [20], count=60)
+    (far,) = sweep_depths(opened, [20], "auto", count=60)
     assert far.accuracy >= 0.9
 
 
