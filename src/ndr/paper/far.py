@@ -157,7 +157,10 @@ def draw(reaches: Sequence[Reach], path: Path, title: str) -> None:
     figure = new_figure()
     axes = figure.add_subplot()
     for model, group in by_model(reaches).items():
-        colour, line = STYLES.get(model, ("#009E73", ":"))
+        layer = model.partition("-")[0]
+        colour, line = STYLES.get(layer, ("#009E73", ":"))
+        # Another recipe of the same layer has its colour.
+        line = line if model == layer else ":"
         for place, each in enumerate(group):
             axes.plot(
                 list(each.depths),
