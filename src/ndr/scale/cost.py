@@ -63,15 +63,14 @@ def work(recipe: Recipe) -> float:
     evaluated = sum(len(task.splits[name]) for name in ("iid", "valid"))
     longer = 1.0
     if isinstance(model, RouterSettings):
-        longer = (model.test_steps or model.steps) / model.steps
+        longer = (model.test_steps or model.steps) / training_steps(recipe, model)
     evaluations = recipe.iterations / recipe.evaluate_every
     return recipe.iterations * mean_batch(recipe) + evaluations * evaluated * longer / 3
 
 
 def flop_per_sample(recipe: Recipe) -> float:
     """Forward and backward of one sample: 6 per weight, column and step, and the products with other columns."""
-    around = recipe.surroundings
-    columns, model = mean_columns(recipe) + (around.share * around.most if around else 0), recipe.model
+    columns, model = mean_columns(recipe), recipe.model
     with outline():
         network = build(model)
     if isinstance(model, RouterSettings):
@@ -89,17 +88,23 @@ def training_steps(recipe: Recipe, model: RouterSettings) -> float:
     depths, steps, linger = recipe.open_task().splits["train"].depths, recipe.steps, recipe.steps.linger
     needed = (steps.low + steps.high) / 2 + steps.per_depth * sum(depths) / len(depths)
     longer = 0.0 if linger is None else linger.share * (1 - linger.begin) * (linger.most + 1) / 2
-    return needed + steps.per_column * (mean_columns(recipe) - 2) + longer
+    return needed + steps.per_column * tokens_of(recipe) + longer
 
 
 def mean_batch(recipe: Recipe) -> float:
     """Samples of an iteration: as many as its columns have room for, if they are limited."""
-    return recipe.batch if recipe.columns is None else min(recipe.batch, recipe.columns / mean_columns(recipe))
+    return recipe.batch if recipe.columns is None else min(recipe.batch, recipe.columns / (tokens_of(recipe) + 2))
 
 
 def mean_columns(recipe: Recipe) -> float:
-    """Columns of a training sample on average, with B and E."""
-    return mean_length(recipe.open_task(), recipe.sampling not in ("uniform", "bucketed")) + 2
+    """Columns of a training sample on average, with B and E and the tokens around it."""
+    around = recipe.surroundings
+    return tokens_of(recipe) + 2 + (around.share * around.most if around else 0)
+
+
+def tokens_of(recipe: Recipe) -> float:
+    """Tokens of a training sample on average."""
+    return mean_length(recipe.open_task(), recipe.sampling not in ("uniform", "bucketed"))
 
 
 @cache
@@ -121,11 +126,13 @@ class Shape:
 
     recipe: Recipe
     columns: int
+    steps: int | None
+    """of a router"""
 
     @property
     def key(self) -> tuple[Any, ...]:
         model = self.recipe.model.model_copy(update={"task": None, "variant": ""})
-        return model, self.recipe.optimiser, mean_batch(self.recipe), self.columns
+        return model, self.recipe.optimiser, mean_batch(self.recipe), self.columns, self.steps
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -135,7 +142,9 @@ class Shape:
 
 
 def shape_of(recipe: Recipe) -> Shape:
-    return Shape(recipe, round(mean_columns(recipe)))
+    model = recipe.model
+    steps = round(training_steps(recipe, model)) if isinstance(model, RouterSettings) else None
+    return Shape(recipe, round(mean_columns(recipe)), steps)
 
 
 @cache
@@ -148,21 +157,21 @@ def sample_seconds(shape: Shape, threads: int) -> float:
         optimisers = build_optimisers(network, shape.recipe.optimiser)
         batch = round(mean_batch(shape.recipe))
         few = min(8, batch)
-        step(network, optimisers, few, shape.columns)
-        taken = step(network, optimisers, few, shape.columns)
+        step(network, optimisers, few, shape)
+        taken = step(network, optimisers, few, shape)
         size = int(min(batch, max(few, few * SECONDS / max(taken, 1e-6))))
-        return min(step(network, optimisers, size, shape.columns) for _ in range(2)) / size
+        return min(step(network, optimisers, size, shape) for _ in range(2)) / size
     finally:
         torch.set_num_threads(before)
 
 
-def step(network: Network, optimisers: Sequence[torch.optim.Optimizer], size: int, columns: int) -> float:
+def step(network: Network, optimisers: Sequence[torch.optim.Optimizer], size: int, shape: Shape) -> float:
     settings = network.settings
-    tokens = torch.randint(len(settings.tokens), (size, max(1, columns - 2)))
+    tokens = torch.randint(len(settings.tokens), (size, max(1, shape.columns - 2)))
     answers = torch.randint(len(settings.answers), (size,))
     began = time.perf_counter()
     network.train()
-    cross_entropy(network(tokens), answers).backward()  # type: ignore[no-untyped-call]
+    cross_entropy(network(tokens, steps=shape.steps), answers).backward()  # type: ignore[no-untyped-call]
     for optimiser in optimisers:
         optimiser.step()
         optimiser.zero_grad()

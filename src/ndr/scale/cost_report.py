@@ -24,9 +24,8 @@ def report_cost(jobs: Sequence[Job], out: Path, engine: Engine, console: Console
         assert recipe is not None
         done = sum(job.status(out) != "waiting" for job in group)
         cost = costs[name] = cost_of(recipe, threads=threads)
-        iterations = recipe.iterations_before + recipe.iterations
         each = f"{cost.flop / 1e15:.3g}"
-        table.add_row(name, str(len(group)), str(done), f"{iterations:,}", each, duration(cost.seconds))
+        table.add_row(name, str(len(group)), str(done), f"{recipe.iterations_in_all:,}", each, duration(cost.seconds))
     console.print(table)
     to_do = [costs[job.recipe.name] for job in jobs if job.recipe is not None and job.status(out) == "waiting"]
     text = f"{len(to_do)} runs to make, {sum(cost.flop for cost in to_do) / 1e15:.4g} PFLOP"

@@ -22,7 +22,7 @@ class GridSource:
         self.grid, self.out, self.board = grid, out, board
         self.waiting = deque(job for job in jobs if job.status(out) == "waiting")
         for job in jobs:
-            total = 0 if job.recipe is None else job.recipe.iterations_before + job.recipe.iterations
+            total = 0 if job.recipe is None else job.recipe.iterations_in_all
             board.add(job.name, job.status(out), total, job.reason(out))
 
     def next(self) -> Assignment | None:

@@ -267,7 +267,11 @@ class Recipe(Settings):
     def iterations_before(self) -> int:
         """Of the runs that come before."""
         before = self.before()
-        return 0 if before is None else before.iterations_before + before.iterations
+        return 0 if before is None else before.iterations_in_all
+
+    @property
+    def iterations_in_all(self) -> int:
+        return self.iterations_before + self.iterations
 
     def phases_start(self, reached: int | None) -> int:
         """The iteration from which the phases count; `reached` is when the curriculum came to its end."""
