@@ -44,6 +44,19 @@ def test_predict_agrees_with_the_network_whatever_the_batch(run: Path, capsys: p
     assert capsys.readouterr().out.split() == [open_network(run).network.answer([text])[0] for text in texts]
 
 
+def test_predict_takes_as_many_steps_as_deep_texts_need(capsys: pytest.CaptureFixture[str]):
+    from ndr.tasks import get_task
+
+    task = get_task("listops")
+    texts = ["[MAX 2 9 ]", "[SM 7 " * 41 + "5" + " ]" * 41]
+    right = [task.evaluate(text) for text in texts]
+    main(["predict", "ndr-listops-crisp-small", "--steps", "auto", *texts])
+    assert capsys.readouterr().out.split() == right
+    main(["predict", "ndr-listops-crisp-small", "--steps", "7", *texts])
+    shallow, deep = capsys.readouterr().out.split()
+    assert shallow == right[0] and deep != right[1]
+
+
 def test_eval_prints_one_json_object(run: Path, data: Path, capsys: pytest.CaptureFixture[str]):
     main(["eval", str(run), "--depths", "7,12", "--count", "11", "--steps", "auto", "--json", "--data", str(data)])
     found = json.loads(capsys.readouterr().out)
@@ -82,6 +95,7 @@ def test_eval_says_what_has_changed_since_the_run(run: Path, data: Path, capsys:
         (["data", "stats", "ctl-forward", "--out", "a.bmp"], "must end in .png"),
         (["data", "export", "ctl-forward", "--out", "nowhere/a.csv"], 'there is no folder "nowhere"'),
         (["predict", "nowhere", "101 a"], 'there is no folder "nowhere"'),
+        (["predict", "RUN", "--steps", "many", "101 a"], 'or auto, not "many"'),
         (["train", "ctl-forward-ndr-small", "--data", "/dev/null/x"], "/dev/null/x"),
         (["train", "nothing"], 'there is no recipe or file "nothing"'),
         (["train", "ctl-forward-ndr-small", "--log", "tensorbord"], 'did you mean "tensorboard"'),

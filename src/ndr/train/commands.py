@@ -210,11 +210,8 @@ def read_steps(text: str | None) -> "Steps":
         return "auto"
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise Refusal(f'--steps takes a number between 1 and {MOST_STEPS:,}, or auto, not "{text}"')
-    return check_steps(int(text))
-
-
-def check_steps(steps: int | None) -> int | None:
-    if steps is not None and not 1 <= steps <= MOST_STEPS:
+    steps = int(text)
+    if not 1 <= steps <= MOST_STEPS:
         raise Refusal(f"--steps lies between 1 and {MOST_STEPS:,}, not {steps}")
     return steps
 
@@ -246,7 +243,7 @@ def predict(
     texts: Positional[tuple[str, ...]] = (),
     /,
     *,
-    steps: int | None = None,
+    steps: str | None = None,
     task: str | None = None,
     threads: int | None = None,
 ) -> None:
@@ -260,10 +257,13 @@ def predict(
 
     ndr predict runs/demo < questions.txt
 
+    ndr predict ndr-listops-crisp-small --steps auto < deep.txt
+
     Args:
         run: the folder of a run or of a saved network, or the name of a shipped one.
         texts: what to answer; standard input when left out.
-        steps: how often the layer is applied; the network's own number when left out.
+        steps: how often the layer is applied: a number, or auto (until nothing changes any more, which long problems
+            need); the network's own number when left out.
         task: the task, if it is one of your own: file.py:Name or package.module:Name.
         threads: CPU threads.
     """
@@ -272,7 +272,7 @@ def predict(
     from ndr.train.predict import lines_of, predict_lines
 
     use_threads(threads)
-    check_steps(steps)
+    wanted = read_steps(steps)
     opened = open_network(run, None if task is None else get_task(task))
     if isinstance(sys.stdin, io.TextIOWrapper):
         # What is no UTF-8 is a malformed line like others.
@@ -281,7 +281,7 @@ def predict(
     # A person who types wants each answer at once; a file wants large batches.
     at_once = 1 if not texts and sys.stdin.isatty() else 4_096
     bad = 0
-    for number, answer in enumerate(predict_lines(opened, lines, steps=steps, at_once=at_once), start=1):
+    for number, answer in enumerate(predict_lines(opened, lines, steps=wanted, at_once=at_once), start=1):
         if isinstance(answer, Refusal):
             bad += 1
             print(f"line {number}: {answer}", file=sys.stderr)

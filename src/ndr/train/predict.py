@@ -12,6 +12,7 @@ from ndr.models.network import evaluating
 from ndr.tasks.malformed import MAX_CHARACTERS
 from ndr.train.evaluate import batches_of_one_length
 from ndr.train.open import Opened
+from ndr.train.sweep import Steps, answer_in
 
 LINES = 4_096
 
@@ -26,7 +27,7 @@ def lines_of(stream: TextIO) -> Iterator[str]:
 
 
 def predict_lines(
-    opened: Opened, lines: Iterable[str], *, steps: int | None = None, at_once: int = LINES
+    opened: Opened, lines: Iterable[str], *, steps: Steps = None, at_once: int = LINES
 ) -> Iterator[str | Refusal]:
     """An answer for every line, in order; for a malformed one, what is wrong with it."""
     waiting = iter(lines)
@@ -34,7 +35,7 @@ def predict_lines(
         yield from predict_chunk(opened, chunk, steps)
 
 
-def predict_chunk(opened: Opened, lines: list[str], steps: int | None) -> list[str | Refusal]:
+def predict_chunk(opened: Opened, lines: list[str], steps: Steps) -> list[str | Refusal]:
     found: list[str | Refusal] = ["?"] * len(lines)
     encoded: dict[int, list[int]] = {}
     for place, line in enumerate(lines):
@@ -50,6 +51,9 @@ def predict_chunk(opened: Opened, lines: list[str], steps: int | None) -> list[s
     with torch.no_grad(), evaluating(network):
         for batch in batches_of_one_length(lengths) if len(places) else ():
             tokens = torch.tensor([encoded[int(place)] for place in places[batch]], device=network.device)
-            for place, answer in zip(places[batch], network(tokens, steps=steps).argmax(-1).tolist(), strict=True):
+            # Only steps that follow the problem need to know how deep it is.
+            depth = max(opened.task.depth(lines[place]) for place in places[batch]) if steps == "auto" else 0
+            logits, _ = answer_in(network, tokens, steps, depth)
+            for place, answer in zip(places[batch], logits.argmax(-1).tolist(), strict=True):
                 found[int(place)] = network.settings.answers[answer]
     return found
