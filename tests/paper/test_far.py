@@ -32,6 +32,17 @@ def test_seeds_of_a_layer_are_put_together(tmp_path: Path) -> None:
     assert (tmp_path / "images" / "how-far-ctl-forward.png").stat().st_size > 5_000
 
 
+def test_in_short_each_layer_is_right_up_to_the_first_depth_that_is_not_solved(tmp_path: Path) -> None:
+    sweep(tmp_path, "ctl-forward-crisp-small-seed0", d10=1.0, d100=0.97)
+    sweep(tmp_path, "ctl-forward-crisp-small-seed1", d10=1.0, d100=0.99)
+    sweep(tmp_path, "ctl-forward-ndr-small-seed0", d10=0.98, d20=0.5, d50=1.0)
+    sweep(tmp_path, "listops-ndr-small-seed0", d9=0.2)
+    far_page(tmp_path, tmp_path / "how-far.md")
+    page = (tmp_path / "how-far.md").read_text()
+    assert "| **100** (0.9800), the deepest tried | **10** (0.9800); 0.5000 at 20 |" in page
+    assert "| ListOps (dependency depth) |  | none; 0.2000 at 9 |" in page
+
+
 def test_what_leaves_an_ingredient_out_stands_beside_the_same_seed_of_the_whole(tmp_path: Path) -> None:
     sweep(tmp_path, "ctl-forward-crisp-small-seed0", d10=1.0)
     sweep(tmp_path, "ctl-forward-crisp-small-seed1", d10=0.0)
@@ -45,14 +56,17 @@ def test_what_leaves_an_ingredient_out_stands_beside_the_same_seed_of_the_whole(
 
 def test_costs_are_the_first_milestone_that_is_solved(make, tmp_path: Path) -> None:
     make("ctl-forward-ndr-timed-small", 0, milestones={"1000": 0.98, "500": 0.5, "750": 0.979})
+    make("ctl-forward-ndr-timed-small", 1, milestones={"500": 0.99})
     make("ctl-forward-crisp-timed-small", 0, milestones={"500": 0.5, "1250": 0.6})
     make("ctl-forward-ndr-small", 0, milestones={"500": 1.0})
     sweep(tmp_path / "runs", "ctl-forward-crisp-small-seed0", d10=1.0)
     far_page(tmp_path / "runs", tmp_path / "how-far.md")
-    table = (tmp_path / "how-far.md").read_text().partition("## What it costs")[2]
-    assert "| ctl-forward | ndr | 0 | 1,000 | 500: 0.500, 750: 0.979, 1,000: 0.980 |" in table
-    assert "| ctl-forward | crisp | 0 | more than 1,250 | 500: 0.500, 1,250: 0.600 |" in table
+    table, courses = (tmp_path / "how-far.md").read_text().partition("## What it costs")[2].split("<details>")
+    assert "| ctl-forward | ndr | 2 | 750 | 1,000, 500 |" in table
+    assert "| ctl-forward | crisp | 1 |  | never |" in table
     assert len(table.strip().splitlines()) == 6
+    assert "- ctl-forward, ndr, seed 0: 500: 0.500, 750: 0.979, 1,000: 0.980\n" in courses
+    assert "- ctl-forward, crisp, seed 0: 500: 0.500, 1,250: 0.600\n" in courses
 
 
 def test_names_say_task_model_and_seed(tmp_path: Path) -> None:

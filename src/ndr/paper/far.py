@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from typing import Annotated
 
 from pydantic import Field, TypeAdapter
@@ -79,7 +80,7 @@ def far_page(folder: Path | str, page: Path) -> None:
     reaches = read_reaches(folder)
     if not reaches:
         raise Refusal(f"there are no sweeps in {Path(folder, 'depths')}; make them with ndr eval RUN --depths … --json")
-    parts = [HEAD, *by_hand(folder, "far.md")]
+    parts = [HEAD, in_short(reaches), *by_hand(folder, "far.md")]
     for task, title in TASKS.items():
         own = [each for each in reaches if each.task == task]
         whole = [each for each in own if WITHOUT not in each.model]
@@ -96,6 +97,31 @@ def far_page(folder: Path | str, page: Path) -> None:
             parts.append(f"### Which ingredient buys what\n\n{summary([*same, *lesser])}\n{seeds(lesser)}")
     parts.append(costs(read_results(folder)))
     write_whole(page, "\n".join(part for part in parts if part).encode())
+
+
+def in_short(reaches: Sequence[Reach]) -> str:
+    """How deep each layer is right, for each task."""
+    lines = [
+        f"Right in at least {SOLVED} of the problems, mean of the seeds, up to and including:\n",
+        "| task | " + " | ".join(STYLES) + " |",
+        "|---" * (len(STYLES) + 1) + "|",
+    ]
+    for task, title in TASKS.items():
+        groups = by_model([each for each in reaches if each.task == task])
+        if any(layer in groups for layer in STYLES):
+            lines.append(f"| {title} | " + " | ".join(solved_to(groups.get(layer, [])) for layer in STYLES) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def solved_to(group: Sequence[Reach]) -> str:
+    """The last depth before the first that is not solved, and how right both are."""
+    last = ""
+    for depth in sorted({depth for each in group for depth in each.depths}):
+        accuracy = mean(each.depths[depth][0] for each in group if depth in each.depths)
+        if accuracy < SOLVED:
+            return f"{last or 'none'}; {accuracy:.4f} at {depth}"
+        last = f"**{depth}** ({accuracy:.4f})"
+    return f"{last}, the deepest tried" if last else ""
 
 
 def by_model(reaches: Sequence[Reach]) -> dict[str, list[Reach]]:
@@ -120,10 +146,9 @@ def pooled(rows: Sequence[tuple[float, int, int]], seeds: int) -> str:
         return ""
     right, count = round(sum(row[0] * row[1] for row in rows)), sum(row[1] for row in rows)
     low, high = wilson(right, count)
-    mean = sum(row[0] for row in rows) / len(rows)
     worst = "" if len(rows) == 1 else f"; worst {min(row[0] for row in rows):.4f}"
     some = "" if len(rows) == seeds else f" ({len(rows)} of {seeds} seeds)"
-    return f"**{mean:.4f}** [{low:.4f}, {high:.4f}]{worst}{some}"
+    return f"**{mean(row[0] for row in rows):.4f}** [{low:.4f}, {high:.4f}]{worst}{some}"
 
 
 def seeds(reaches: Sequence[Reach]) -> str:
@@ -137,20 +162,30 @@ def seeds(reaches: Sequence[Reach]) -> str:
 
 def costs(results: Sequence[Result]) -> str:
     """When runs that look at the test split on their way (recipes called task-model-timed) first solve it."""
-    lines = [
-        f"## What it costs\n\nIterations until {SOLVED} of the test split are right, looked at only for this:\n",
-        "| task | layer | seed | iterations | accuracy on the way |",
-        "|---|---|---:|---:|---|",
-    ]
+    firsts: dict[tuple[str, str], list[int | None]] = defaultdict(list)
+    courses = []
     for result in results:
         named = re.fullmatch(rf"({'|'.join(TASKS)})-(.+){TIMED}-\w+", result.recipe)
-        way = {int(at): right for at, right in (result.record.get("milestones") or {}).items()}
+        way = sorted((int(at), right) for at, right in (result.record.get("milestones") or {}).items())
         if named is None or not way:
             continue
-        first = next((f"{at:,}" for at, right in sorted(way.items()) if right >= SOLVED), f"more than {max(way):,}")
-        course = ", ".join(f"{at:,}: {right:.3f}" for at, right in sorted(way.items()))
-        lines.append(f"| {named[1]} | {named[2]} | {result.seed} | {first} | {course} |")
-    return "\n".join(lines) + "\n" if len(lines) > 3 else ""
+        firsts[named[1], named[2]].append(next((at for at, right in way if right >= SOLVED), None))
+        course = ", ".join(f"{at:,}: {right:.3f}" for at, right in way)
+        courses.append(f"- {named[1]}, {named[2]}, seed {result.seed}: {course}")
+    if not firsts:
+        return ""
+    lines = [
+        f"## What it costs\n\nIterations until {SOLVED} of the test split are right, looked at only for this:\n",
+        "| task | layer | seeds | mean | each seed |",
+        "|---|---|---:|---:|---|",
+    ]
+    for (task, layer), found in firsts.items():
+        solved = [at for at in found if at is not None]
+        average = f"{mean(solved):,.0f}" if len(solved) == len(found) else ""
+        each = ", ".join("never" if at is None else f"{at:,}" for at in found)
+        lines.append(f"| {task} | {layer} | {len(found)} | {average} | {each} |")
+    lines += ["\n<details><summary>Every seed: accuracy on the way</summary>\n", *courses, "\n</details>\n"]
+    return "\n".join(lines)
 
 
 def draw(reaches: Sequence[Reach], path: Path, title: str) -> None:
