@@ -64,6 +64,24 @@ def test_eval_prints_one_json_object(run: Path, data: Path, capsys: pytest.Captu
     assert all(set(each) == {"accuracy", "count", "steps"} and each["count"] == 11 for each in found.values())
 
 
+def test_eval_can_change_a_setting_but_no_weight(run: Path, data: Path, capsys: pytest.CaptureFixture[str]):
+    from ndr.train import open_network
+    from ndr.train.open import with_settings
+
+    opened = open_network(run)
+    changed = with_settings(opened, ["model.update.squash=crisp", "model.update.stretch=0.3", "model.test_steps=5"])
+    before, after = opened.network.state_dict(), changed.network.state_dict()
+    assert list(before) == list(after) and all(before[name].equal(after[name]) for name in before)
+    assert opened.network.settings.update.squash == "sigmoid"
+    assert (changed.network.settings.update.squash, changed.network.settings.update.stretch) == ("crisp", 0.3)
+    gates = [each.network.trace("101 d a b").gate for each in (opened, changed)]
+    assert gates[0].min() > 0 and gates[1].shape[0] == 5
+    # A gate of x is now 1.6 x - 0.3, or nothing.
+    assert gates[1][0].equal((1.6 * gates[0][0] - 0.3).clamp(0, 1))
+    main(["eval", str(run), "--set", "model.test_steps=5", "--json", "--count", "3", "--data", str(data)])
+    assert {each["steps"] for each in json.loads(capsys.readouterr().out).values()} == {5}
+
+
 def test_eval_writes_table_and_picture(run: Path, data: Path, tmp_path: Path):
     csv, plot = tmp_path / "far.csv", tmp_path / "far.png"
     words = ["--depths", "6-8", "--count", "5", "--data", str(data), "--csv", str(csv), "--plot", str(plot)]
@@ -94,6 +112,10 @@ def test_eval_says_what_has_changed_since_the_run(run: Path, data: Path, capsys:
         (["eval", "RUN", "--csv", "nowhere/far.csv"], 'there is no folder "nowhere"'),
         (["data", "stats", "ctl-forward", "--out", "a.bmp"], "must end in .png"),
         (["data", "export", "ctl-forward", "--out", "nowhere/a.csv"], 'there is no folder "nowhere"'),
+        (["eval", "RUN", "--set", "iterations=3"], "only the model of a trained network can be changed"),
+        (["eval", "RUN", "--set", "model.update.sqash=crisp"], 'did you mean "squash"'),
+        (["eval", "RUN", "--set", "model.update.squash=soft"], "model.update.squash"),
+        (["eval", "RUN", "--set", "model.width=1000000"], "has other weights than"),
         (["predict", "nowhere", "101 a"], 'there is no folder "nowhere"'),
         (["predict", "RUN", "--steps", "many", "101 a"], 'or auto, not "many"'),
         (["train", "ctl-forward-ndr-small", "--data", "/dev/null/x"], "/dev/null/x"),

@@ -135,6 +135,7 @@ def evaluate(
     run: Positional[Name],
     /,
     *,
+    set: UseAppendAction[tuple[str, ...]] = (),
     split: str = "test",
     depths: str | None = None,
     steps: str | None = None,
@@ -154,8 +155,11 @@ def evaluate(
 
     ndr eval ndr-ctl-forward-small --depths 10,20,50,100 --steps auto --plot far.png
 
+    ndr eval ndr-listops-small --set model.update.squash=crisp --set model.update.stretch=0.3
+
     Args:
         run: the folder of a run or of a saved network, or the name of a shipped one.
+        set: change a setting of the network but not its weights, as model.key=value; can be given several times.
         split: train, iid, valid, test, or one beyond such as depth-20.
         depths: evaluate at these depths instead, 1,000 new samples each: 10,20,50 or 6-8.
         steps: a number, or auto: until nothing changes any more.
@@ -170,7 +174,7 @@ def evaluate(
     from ndr.data import open_split
     from ndr.tasks import get_task
     from ndr.train.curves import draw_depths
-    from ndr.train.open import open_network
+    from ndr.train.open import open_network, with_settings
     from ndr.train.sweep import read_depths, sweep_depths, sweep_split
     from ndr.whole import PICTURES, check_target, write_whole
 
@@ -181,6 +185,8 @@ def evaluate(
     wanted = read_steps(steps)
     listed = None if depths is None else read_depths(depths)
     opened = open_network(run, None if task is None else get_task(task))
+    if set:
+        opened = with_settings(opened, set)
     for difference in opened.differences:
         print(f"note: this run was made with another version: {difference}", file=sys.stderr)
     if listed is None:

@@ -1,17 +1,22 @@
 """From the name of a run or of a shipped network to the network and its task."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
 from safetensors import safe_open
 
 from ndr.errors import Refusal
-from ndr.models.network import Network, find, load
+from ndr.models.network import Network, build, find, load
+from ndr.models.outline import outline
+from ndr.models.settings import ModelSettings
 from ndr.tasks import Task
 from ndr.train.checkpoint import checksum, is_intact, read_json
 from ndr.train.folder import RunFolder
 from ndr.train.memory import physical_memory
-from ndr.train.recipe import shipped_task
+from ndr.train.recipe import apply_override, refusal_of, shipped_task
 from ndr.whole import LONGEST_RECORD
 
 
@@ -38,6 +43,27 @@ def open_network(run_or_name: str | Path, task: Task | None = None) -> Opened:
         return Opened(folder.name, load_best(run), task or recipe.open_task(), recipe.task.seed, differences)
     network = load_whole(run_or_name)
     return Opened(folder.name, network, task or task_of(network), 0, ())
+
+
+def with_settings(opened: Opened, changes: Sequence[str]) -> Opened:
+    """The same weights under other settings, given as for a recipe: `model.update.squash=crisp`."""
+    network = opened.network
+    data: dict[str, Any] = {"model": network.settings.model_dump(mode="json")}
+    for change in changes:
+        if not change.startswith("model."):
+            raise Refusal(f'only the model of a trained network can be changed, as model.key=value, not "{change}"')
+        apply_override(data, change)
+    try:
+        settings = TypeAdapter(ModelSettings).validate_python(data["model"])
+    except ValidationError as error:
+        raise refusal_of(error, "model") from error
+    with outline():
+        other = build(settings)
+    try:
+        other.load_state_dict(network.state_dict(), assign=True)
+    except RuntimeError as error:
+        raise Refusal(f"a network with {', '.join(changes)} has other weights than {opened.name}") from error
+    return replace(opened, network=other.eval())
 
 
 def load_best(run: RunFolder) -> Network:
