@@ -7,7 +7,7 @@ import pytest
 
 from ndr.errors import Refusal
 from ndr.paper import far_page
-from ndr.paper.far import read_reaches
+from ndr.paper.reach import read_reaches
 
 
 def sweep(folder: Path, name: str, **accuracy: float) -> None:
@@ -67,6 +67,22 @@ def test_costs_are_the_first_milestone_that_is_solved(make, tmp_path: Path) -> N
     assert len(table.strip().splitlines()) == 6
     assert "- ctl-forward, ndr, seed 0: 500: 0.500, 750: 0.979, 1,000: 0.980\n" in courses
     assert "- ctl-forward, crisp, seed 0: 500: 0.500, 1,250: 0.600\n" in courses
+
+
+def test_what_was_trained_is_told_in_settings_and_means(make, tmp_path: Path) -> None:
+    make("listops-ndr-small", 0, iid=1.0, test=0.75, processor_seconds=60.0)
+    make("listops-ndr-small", 1, iid=1.0, test=0.5, processor_seconds=180.0)
+    make("ctl-forward-crisp-small", 3, test=1.0)
+    make("ctl-forward-lstm-small", 3)
+    sweep(tmp_path / "runs", "ctl-forward-crisp-small-seed0", d10=1.0)
+    far_page(tmp_path / "runs", tmp_path / "how-far.md")
+    table = (tmp_path / "how-far.md").read_text().partition("## What was trained")[2]
+    crisp = "| `ctl-forward-crisp-small` |  | 64, 1, 128 | 4, 4 | 6,000 |  | 1 | 0.5000 | 1.0000 | 1.0000 |"
+    listops = "64, 8, 256 | 0, 0 | 4,000 | 2 | 2 | 0.5000 | 0.6250 | 0.6250 |"
+    assert [line for line in table.splitlines() if line.startswith("| `")] == [
+        crisp,
+        f"| `listops-ndr-small` | `listops-ndr-hurried-small` | {listops}",
+    ]
 
 
 def test_names_say_task_model_and_seed(tmp_path: Path) -> None:

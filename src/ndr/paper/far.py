@@ -1,22 +1,19 @@
-"""The page "How far does it go?": accuracy against depth of every run swept with `ndr eval --depths --json`."""
+"""The page "How far does it go?": accuracy against depth of every run swept, what was trained, and what it costs."""
 
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Annotated
 
-from pydantic import Field, TypeAdapter
-
-from ndr.errors import Refusal, complaint
-from ndr.paper.experiments import TIMED, WITHOUT
+from ndr.errors import Refusal
+from ndr.models.settings import CopyGated, Geometric, RouterSettings
+from ndr.paper.experiments import TIMED, WITHOUT, recipe_name
 from ndr.paper.page import by_hand
-from ndr.paper.results import Result, Scored, read_results
-from ndr.train.curves import new_figure, save_figure
-from ndr.train.sweep import wilson
-from ndr.whole import read_text, write_whole
+from ndr.paper.reach import SOLVED, STYLES, TASKS, draw, in_short, read_reaches, seeds, summary
+from ndr.paper.results import Result, read_results
+from ndr.train.recipe import validate
+from ndr.whole import write_whole
 
 HEAD = """# How far does it go?
 
@@ -26,53 +23,12 @@ it takes until nothing changes. Networks were trained on at most 5 functions (ta
 answer only; choices were made on the validation split (6-8 functions, depth 6). In brackets: the 95 % interval
 (Wilson) of all problems of all seeds together, and the worst seed.
 """
-TASKS = {
-    "ctl-forward": "Table lookup, forward (functions)",
-    "ctl-backward": "Table lookup, backward (functions)",
-    "arithmetic": "Simple arithmetic (depth)",
-    "listops": "ListOps (dependency depth)",
-}
-SOLVED = 0.98
-STYLES = {"crisp": ("#0072B2", "-"), "ndr": ("#D55E00", "--")}
 
+TRAINED = """## What was trained
 
-Positive = Annotated[int, Field(ge=1)]
-
-
-class Row(Scored):
-    """One depth of a sweep."""
-
-    count: Positive
-    steps: Positive
-
-
-SWEEP = TypeAdapter(Annotated[dict[Positive, Row], Field(min_length=1)])
-
-
-@dataclass(frozen=True)
-class Reach:
-    """One network's accuracy, number of problems and steps at each depth."""
-
-    task: str
-    model: str
-    seed: int
-    depths: dict[int, tuple[float, int, int]]
-
-
-def read_reaches(folder: Path | str) -> list[Reach]:
-    """Every sweep in `folder`/depths, by task, model and seed. Files are called task-model-scale-seedN.json."""
-    found = []
-    for path in sorted(Path(folder, "depths").glob("*.json")):
-        named = re.fullmatch(rf"({'|'.join(TASKS)})-(.+)-(?:small|paper)-seed(\d+)", path.stem)
-        if named is None:
-            raise Refusal(f"{path} is not called task-model-scale-seedN.json")
-        try:
-            rows = SWEEP.validate_json(read_text(path))
-        except (OSError, ValueError) as error:
-            raise Refusal(f"{path} is not the output of ndr eval --depths --json: {complaint(error)}") from error
-        depths = {depth: (row.accuracy, row.count, row.steps) for depth, row in sorted(rows.items())}
-        found.append(Reach(named[1], named[2], int(named[3]), depths))
-    return sorted(found, key=lambda each: (list(TASKS).index(each.task), each.model, each.seed))
+Each row is a recipe, shown by `ndr recipes NAME`, and comes back with `ndr train NAME --seed N`. Iterations and minutes (of
+one processor) are its own; those of the run or shipped network that it begins with come before.
+"""
 
 
 def far_page(folder: Path | str, page: Path) -> None:
@@ -95,69 +51,46 @@ def far_page(folder: Path | str, page: Path) -> None:
             beside = {(each.model.partition(WITHOUT)[0], each.seed) for each in lesser}
             same = [each for each in whole if (each.model, each.seed) in beside]
             parts.append(f"### Which ingredient buys what\n\n{summary([*same, *lesser])}\n{seeds(lesser)}")
-    parts.append(costs(read_results(folder)))
+    results = read_results(folder)
+    parts += [trained(results), costs(results)]
     write_whole(page, "\n".join(part for part in parts if part).encode())
 
 
-def in_short(reaches: Sequence[Reach]) -> str:
-    """How deep each layer is right, for each task."""
-    lines = [
-        f"Right in at least {SOLVED} of the problems, mean of the seeds, up to and including:\n",
-        "| task | " + " | ".join(STYLES) + " |",
-        "|---" * (len(STYLES) + 1) + "|",
+def trained(results: Sequence[Result]) -> str:
+    """What the networks of both layers are and how they were trained, as means of the seeds."""
+    columns = ("recipe", "begins with", "width, heads, inner", "gates, matches stretched by")
+    numbers = ("iterations", "minutes", "seeds", "iid", "valid", "test")
+    lines = [TRAINED, f"| {' | '.join(columns + numbers)} |", "|---" * len(columns) + "|---:" * len(numbers) + "|"]
+    for task in TASKS:
+        for layer in STYLES:
+            name = recipe_name(task, layer, "small")
+            own = [each for each in results if each.recipe == name and each.failure is None]
+            if own:
+                lines.append(f"| {' | '.join([f'`{name}`', *settings_of(own), *means_of(own)])} |")
+    return "\n".join(lines) + "\n" if len(lines) > 3 else ""
+
+
+def settings_of(runs: Sequence[Result]) -> list[str]:
+    recipe = validate(runs[0].record["recipe"])
+    model = recipe.model
+    assert isinstance(model, RouterSettings) and isinstance(model.attention, Geometric)
+    assert isinstance(model.update, CopyGated)
+    gates = model.update.stretch if model.update.squash == "crisp" else 0.0
+    return [
+        f"`{recipe.start}`" if recipe.start else "",
+        f"{model.width}, {model.attention.heads}, {model.update.hidden}",
+        f"{gates:g}, {model.attention.stretch:g}",
+        f"{recipe.iterations:,}",
     ]
-    for task, title in TASKS.items():
-        groups = by_model([each for each in reaches if each.task == task])
-        if any(layer in groups for layer in STYLES):
-            lines.append(f"| {title} | " + " | ".join(solved_to(groups.get(layer, [])) for layer in STYLES) + " |")
-    return "\n".join(lines) + "\n"
 
 
-def solved_to(group: Sequence[Reach]) -> str:
-    """The last depth before the first that is not solved, and how right both are."""
-    last = ""
-    for depth in sorted({depth for each in group for depth in each.depths}):
-        accuracy = mean(each.depths[depth][0] for each in group if depth in each.depths)
-        if accuracy < SOLVED:
-            return f"{last or 'none'}; {accuracy:.4f} at {depth}"
-        last = f"**{depth}** ({accuracy:.4f})"
-    return f"{last}, the deepest tried" if last else ""
-
-
-def by_model(reaches: Sequence[Reach]) -> dict[str, list[Reach]]:
-    grouped = defaultdict(list)
-    for each in reaches:
-        grouped[each.model].append(each)
-    return dict(grouped)
-
-
-def summary(reaches: Sequence[Reach]) -> str:
-    depths = sorted({depth for each in reaches for depth in each.depths})
-    lines = ["| layer | seeds | " + " | ".join(map(str, depths)) + " |", "|---|---:" + "|---:" * len(depths) + "|"]
-    for model, group in by_model(reaches).items():
-        cells = [pooled([each.depths[depth] for each in group if depth in each.depths], len(group)) for depth in depths]
-        lines.append(f"| {model} | {len(group)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def pooled(rows: Sequence[tuple[float, int, int]], seeds: int) -> str:
-    """The mean over seeds, the interval of all problems together, the worst seed, and whether some were not swept."""
-    if not rows:
-        return ""
-    right, count = round(sum(row[0] * row[1] for row in rows)), sum(row[1] for row in rows)
-    low, high = wilson(right, count)
-    worst = "" if len(rows) == 1 else f"; worst {min(row[0] for row in rows):.4f}"
-    some = "" if len(rows) == seeds else f" ({len(rows)} of {seeds} seeds)"
-    return f"**{mean(row[0] for row in rows):.4f}** [{low:.4f}, {high:.4f}]{worst}{some}"
-
-
-def seeds(reaches: Sequence[Reach]) -> str:
-    """Every seed: accuracy (problems; most steps)."""
-    lines = ["<details><summary>Every seed: accuracy (problems, most steps)</summary>\n"]
-    for each in reaches:
-        cells = ", ".join(f"{d}: {a:.4f} ({count}, {steps})" for d, (a, count, steps) in each.depths.items())
-        lines.append(f"- {each.model}, seed {each.seed}: {cells}")
-    return "\n".join([*lines, "\n</details>\n"])
+def means_of(runs: Sequence[Result]) -> list[str]:
+    minutes = [each.record["processor_seconds"] / 60 for each in runs if each.record.get("processor_seconds")]
+    shown = [f"{mean(minutes):.0f}" if minutes else "", str(len(runs))]
+    for split in ("iid", "valid", "test"):
+        found = [number for each in runs if (number := each.accuracy("best", split)) is not None]
+        shown.append(f"{mean(found):.4f}" if found else "")
+    return shown
 
 
 def costs(results: Sequence[Result]) -> str:
@@ -186,30 +119,3 @@ def costs(results: Sequence[Result]) -> str:
         lines.append(f"| {task} | {layer} | {len(found)} | {average} | {each} |")
     lines += ["\n<details><summary>Every seed: accuracy on the way</summary>\n", *courses, "\n</details>\n"]
     return "\n".join(lines)
-
-
-def draw(reaches: Sequence[Reach], path: Path, title: str) -> None:
-    figure = new_figure()
-    axes = figure.add_subplot()
-    for model, group in by_model(reaches).items():
-        layer = model.partition("-")[0]
-        colour, line = STYLES.get(layer, ("#009E73", ":"))
-        # Another recipe of the same layer has its colour.
-        line = line if model == layer else ":"
-        for place, each in enumerate(group):
-            axes.plot(
-                list(each.depths),
-                [row[0] for row in each.depths.values()],
-                color=colour,
-                ls=line,
-                marker=".",
-                alpha=0.7,
-                label=f"{model} ({len(group)} seed{'' if len(group) == 1 else 's'})" if place == 0 else None,
-            )
-    depths = sorted({depth for each in reaches for depth in each.depths})
-    axes.set(xscale="log", xlabel=title.rpartition("(")[2].rstrip(")"), ylabel="accuracy", ylim=(0, 1.03), title=title)
-    axes.set_xticks(depths, [str(depth) for depth in depths])
-    axes.set_xticks([], minor=True)
-    axes.legend(loc="lower left")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_figure(figure, path)
