@@ -26,8 +26,8 @@ answer only; choices were made on the validation split (6-8 functions, depth 6).
 
 TRAINED = """## What was trained
 
-Each row is a recipe, shown by `ndr recipes NAME`, and comes back with `ndr train NAME --seed N`. Iterations and minutes (of
-one processor) are its own; those of the run or shipped network that it begins with come before.
+Each row is a recipe, shown by `ndr recipes NAME`, and comes back with `ndr train NAME --seed N`. Iterations and minutes
+(of one processor) are its own; those of the run or shipped network that it begins with come before.
 """
 
 
