@@ -172,6 +172,7 @@ def evaluate(
         threads: CPU threads.
     """
     from ndr.data import open_split
+    from ndr.data.store import bar
     from ndr.tasks import get_task
     from ndr.train.curves import draw_depths
     from ndr.train.open import open_network, with_settings
@@ -184,6 +185,7 @@ def evaluate(
             check_target(target, endings)
     wanted = read_steps(steps)
     listed = None if depths is None else read_depths(depths)
+    watched = sys.stderr.isatty()
     opened = open_network(run, None if task is None else get_task(task))
     if set:
         opened = with_settings(opened, set)
@@ -191,10 +193,12 @@ def evaluate(
         print(f"note: this run was made with another version: {difference}", file=sys.stderr)
     if listed is None:
         given = open_split(opened.task, split, seed=opened.data_seed, folder=data, count=count, progress=True)
-        scores = sweep_split(opened, given, wanted)
+        with bar(f"answering {split}", len(given), watched) as advance:
+            scores = sweep_split(opened, given, wanted, advance)
     else:
         scores = []
-        for score in sweep_depths(opened, listed, wanted, 1_000 if count is None else count, data):
+        number = 1_000 if count is None else count
+        for score in sweep_depths(opened, listed, wanted, number, data, progress=watched):
             scores.append(score)
             print(f"depth {score.depth}: {score.accuracy:.4f}", file=sys.stderr)
     if json:

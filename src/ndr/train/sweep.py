@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 from ndr.data import Split, open_split
+from ndr.data.store import bar
 from ndr.errors import Refusal
 from ndr.models import NeuralDataRouter
 from ndr.models.network import Network, evaluating
-from ndr.tasks.task import MAX_DEPTH
+from ndr.tasks.task import MAX_DEPTH, Progress
 from ndr.train.evaluate import batches_of_one_length
 from ndr.train.open import Opened
 
@@ -32,8 +33,10 @@ class DepthScore:
     steps: int
 
 
-def sweep_split(opened: Opened, split: Split, steps: Steps = None) -> list[DepthScore]:
-    """The depths of one split."""
+def sweep_split(
+    opened: Opened, split: Split, steps: Steps = None, progress: Progress | None = None
+) -> list[DepthScore]:
+    """The depths of one split; `progress` is told how many samples more are done."""
     depths = np.asarray(split.depths)
     right = np.zeros(len(split), dtype=bool)
     taken = np.zeros(len(split), dtype=np.int64)
@@ -45,16 +48,27 @@ def sweep_split(opened: Opened, split: Split, steps: Steps = None) -> list[Depth
             )
             right[indices] = (logits.argmax(-1).cpu() == batch.answers).numpy()
             taken[indices] = used
+            if progress:
+                progress(len(indices))
     return [score(int(depth), right[depths == depth], taken[depths == depth]) for depth in np.unique(depths)]
 
 
 def sweep_depths(
-    opened: Opened, depths: list[int], steps: Steps = None, count: int = 1_000, data: Path | None = None
+    opened: Opened,
+    depths: list[int],
+    steps: Steps = None,
+    count: int = 1_000,
+    data: Path | None = None,
+    *,
+    progress: bool = False,
 ) -> Iterator[DepthScore]:
-    """New samples of each depth, one after another."""
+    """New samples of each depth, one after another; with a progress bar for each on request."""
     for depth in depths:
-        split = open_split(opened.task, f"depth-{depth}", seed=opened.data_seed, folder=data, count=count)
-        yield from sweep_split(opened, split, steps)
+        name = f"depth-{depth}"
+        split = open_split(opened.task, name, seed=opened.data_seed, folder=data, count=count, progress=progress)
+        with bar(f"answering {name}", len(split), progress) as advance:
+            scores = sweep_split(opened, split, steps, advance)
+        yield from scores
 
 
 def answer_in(network: Network, tokens: torch.Tensor, steps: Steps, depth: int) -> tuple[torch.Tensor, np.ndarray]:
