@@ -9,6 +9,10 @@
 constexpr float NOTHING = 1e-9f;
 // A change of a state below this share of it (in root mean square) is rounding.
 constexpr float ROUNDING = 1e-6f;
+// Pairs of columns are looked at one by one here, and many at once where all columns are computed: so many times as fast.
+constexpr long PLAIN_SPEED = 8;
+// Steps after the first before what was looked at is compared.
+constexpr long TRIAL = 4;
 
 INLINE float dot(const float* a, const float* b, long size) {
     float sum = 0;
@@ -87,12 +91,33 @@ KERNEL static void mark_columns(const Problem& p, Sequence& s, float threshold) 
     for (size_t r = 0; r < s.changed.size(); ++r) mark(p, s, s.changed[r], s.old_keys.data() + r * p.width, threshold);
 }
 
+// Pairs of columns that were looked at in this step: targets with their sources, and changed columns with all.
+static long pairs_looked_at(const Problem& p, const Sequence& s) {
+    long pairs = s.changed.size() * s.columns * p.heads;
+    for (const long target : s.affected)
+        for (long head = 0; head < p.heads; ++head)
+            pairs += std::min(2 * s.reach[target * p.heads + head], s.columns);
+    return pairs;
+}
+
+// What is left of the steps, for all columns of one sequence.
+static void go_on_plainly(const Problem& p, const Sequence& s, long sequence, long step) {
+    static thread_local std::vector<float> buffer;
+    const long first_row = p.offsets[sequence];
+    Problem rest = p;
+    rest.states = s.states - first_row * p.width;
+    rest.steps = p.steps - step;
+    run_inference(rest, {sequence, first_row, s.columns, {0, s.columns}}, buffer);
+    p.taken[sequence] += step;
+}
+
 static void gather(const float* from, const std::vector<long>& rows, long width, float* to) {
     for (size_t r = 0; r < rows.size(); ++r) std::memcpy(to + r * width, from + rows[r] * width, width * sizeof(float));
 }
 
-// All steps of one sequence; gives back how many it took.
-static long run_events(const Problem& p, long first_row, long columns, std::vector<float>& buffer) {
+// All steps of one sequence, and how many it took. If too much happens for this to be quick, all columns are computed.
+static void run_events(const Problem& p, long sequence, std::vector<float>& buffer) {
+    const long first_row = p.offsets[sequence], columns = p.offsets[sequence + 1] - first_row;
     const long width = p.width, stride = projected_width(p);
     float* slab = room(buffer, columns * (Kept::size(p) + stride + 4 * width + 1));
     float* scratch = slab + columns * (width + stride);
@@ -103,7 +128,7 @@ static long run_events(const Problem& p, long first_row, long columns, std::vect
     for (long c = 0; c < columns; ++c) s.changed.push_back(c);
     // σ(threshold) is the greatest probability that the cut makes 0.
     const float threshold = std::log(p.match_stretch / (1 + p.match_stretch));
-    long step = 0;
+    long step = 0, pairs = 0;
     bool still = false;
     while (step < p.steps && !s.changed.empty() && !still) {
         {
@@ -127,6 +152,7 @@ static long run_events(const Problem& p, long first_row, long columns, std::vect
         const Kept kept(p, scratch, rows);
         gather(s.states, s.affected, width, kept.states);
         read_columns(p, s, kept);
+        if (step) pairs += pairs_looked_at(p, s);
         update_rows(p, kept, rows, first_row, step, next, read, moving);
         s.changed.clear();
         still = p.tolerance > 0;
@@ -145,7 +171,11 @@ static long run_events(const Problem& p, long first_row, long columns, std::vect
             still = still && moving[r] <= 0;
         }
         ++step;
+        const bool busy = PLAIN_SPEED * pairs > TRIAL * columns * columns * p.heads;
+        // Columns wake up at steps counted from the first.
+        if (step == TRIAL + 1 && busy && step < p.steps && !still && !s.changed.empty() && !p.wake)
+            return go_on_plainly(p, s, sequence, step);
     }
     std::memcpy(p.output + first_row * width, s.states, columns * width * sizeof(float));
-    return step;
+    p.taken[sequence] = step;
 }
