@@ -144,7 +144,7 @@ def test_merging_keeps_the_settings_that_all_optimisers_share():
 
 
 def test_a_row_can_be_like_another_with_changes():
-    crisp, ndr = load_recipe("ctl-backward-crisp-small"), load_recipe("ctl-backward-ndr-small")
+    crisp, ndr = load_recipe("ctl-forward-crisp-small"), load_recipe("ctl-forward-ndr-small")
     assert crisp.curriculum == ndr.curriculum
     assert crisp.model.update.squash == "crisp" and ndr.model.update.squash == "sigmoid"
 

@@ -9,8 +9,9 @@
 constexpr float NOTHING = 1e-9f;
 // A change of a state below this share of it (in root mean square) is rounding.
 constexpr float ROUNDING = 1e-6f;
-// Pairs of columns are looked at one by one here, and many at once where all columns are computed: so many times as fast.
-constexpr long PLAIN_SPEED = 8;
+// Pairs of columns are looked at one by one here, and many at once where all columns are computed: so many times as fast,
+// all in all.
+constexpr long PLAIN_SPEED = 2;
 // Steps after the first before what was looked at is compared.
 constexpr long TRIAL = 4;
 
@@ -32,8 +33,8 @@ struct Sequence {
     std::vector<char> marked;
 };
 
-// A target reads outwards until its attention is used up.
-INLINE long look(const Problem& p, const Sequence& s, long target, long head, float* out) {
+// A target reads outwards until its attention is used up. Logits up to `threshold` are no match.
+INLINE long look(const Problem& p, const Sequence& s, long target, long head, float threshold, float* out) {
     const long part = p.width / p.heads, stride = projected_width(p);
     const float* row = s.projected + target * stride;
     const float *query = row + head * part, *side = row + 3 * p.width + 2 * head;
@@ -45,6 +46,7 @@ INLINE long look(const Problem& p, const Sequence& s, long target, long head, fl
             if (source < 0 || source >= s.columns) continue;
             const float* other = s.projected + source * stride + head * part;
             const float logit = dot(query, other + p.width, part) + side[right];
+            if (logit <= threshold) continue;
             const float match = squash(spread(logit), p.match_stretch)[0];
             if (match <= 0) continue;
             const float weight = match * rest;
@@ -79,12 +81,12 @@ static void project_rows(const Problem& p, const Kept& kept, long rows);
 static void update_rows(const Problem& p, const Kept& kept, long rows, long first_row, long step, float* next,
                         float* read, float* moving);
 
-KERNEL static void read_columns(const Problem& p, Sequence& s, const Kept& kept) {
+KERNEL static void read_columns(const Problem& p, Sequence& s, float threshold, const Kept& kept) {
     const long part = p.width / p.heads;
     for (size_t r = 0; r < s.affected.size(); ++r)
         for (long head = 0; head < p.heads; ++head)
             s.reach[s.affected[r] * p.heads + head] =
-                look(p, s, s.affected[r], head, kept.attended + r * p.width + head * part);
+                look(p, s, s.affected[r], head, threshold, kept.attended + r * p.width + head * part);
 }
 
 KERNEL static void mark_columns(const Problem& p, Sequence& s, float threshold) {
@@ -151,7 +153,7 @@ static void run_events(const Problem& p, long sequence, std::vector<float>& buff
         const long rows = s.affected.size();
         const Kept kept(p, scratch, rows);
         gather(s.states, s.affected, width, kept.states);
-        read_columns(p, s, kept);
+        read_columns(p, s, threshold, kept);
         if (step) pairs += pairs_looked_at(p, s);
         update_rows(p, kept, rows, first_row, step, next, read, moving);
         s.changed.clear();
