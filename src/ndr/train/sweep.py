@@ -97,7 +97,8 @@ def wilson(right: int, count: int, z: float = 1.959964) -> tuple[float, float]:
     share, spread = right / count, z * z / count
     centre = share + spread / 2
     half = z * math.sqrt(share * (1 - share) / count + spread / (4 * count))
-    return max(0.0, (centre - half) / (1 + spread)), min(1.0, (centre + half) / (1 + spread))
+    # At 0 and 1 one end is the share itself, but for rounding.
+    return max(0.0, min(share, (centre - half) / (1 + spread))), min(1.0, max(share, (centre + half) / (1 + spread)))
 
 
 def read_depths(text: str) -> list[int]:
