@@ -154,7 +154,7 @@ static void run_events(const Problem& p, long sequence, std::vector<float>& buff
         const Kept kept(p, scratch, rows);
         gather(s.states, s.affected, width, kept.states);
         read_columns(p, s, threshold, kept);
-        if (step) pairs += pairs_looked_at(p, s);
+        if (step && step <= TRIAL) pairs += pairs_looked_at(p, s);
         update_rows(p, kept, rows, first_row, step, next, read, moving);
         s.changed.clear();
         still = p.tolerance > 0;
