@@ -47,19 +47,18 @@ def test_columns_that_should_rest_do_so_in_the_additional_steps():
     assert {pace.steps for pace in paces} == {3} and {pace.rest for pace in paces} == set(range(10))
 
 
-def test_columns_can_be_late_in_some_batches_and_rest_in_others():
-    linger = '{"most": 9, "share": 0.6, "late": true, "rest": 0.1}'
+@pytest.mark.parametrize(("work", "sleep"), [('"late": true', None), ('"sleep": 0.4', 0.4)])
+def test_columns_can_have_work_in_some_batches_and_rest_in_others(work, sleep):
+    linger = f'{{"most": 9, "share": 0.6, {work}, "rest": 0.1}}'
     chosen = recipe(f'steps={{"low": 3, "high": 3, "linger": {linger}}}', "phases=run")
     paces = [pace_at(chosen, 0, iteration, depth=4, length=6) for iteration in range(1000)]
-    late, rest = ([pace for pace in paces if more(pace)] for more in (lambda pace: pace.late, lambda pace: pace.rest))
-    assert 0.25 < len(late) / len(paces) < 0.35 and 0.25 < len(rest) / len(paces) < 0.35
-    assert all(pace.steps == 3 + pace.late and not pace.rest for pace in late)
-    assert all(pace.steps == 3 for pace in rest)
+    longer, rest = ([pace for pace in paces if pace.steps > 3], [pace for pace in paces if pace.rest])
+    assert 0.25 < len(longer) / len(paces) < 0.35 and 0.25 < len(rest) / len(paces) < 0.35
+    assert {(pace.sleep, bool(pace.late), pace.rest) for pace in longer} == {(sleep, sleep is None, 0)}
+    assert {(pace.steps, pace.sleep, pace.late) for pace in rest} == {(3, None, 0)}
 
 
-def test_only_finished_columns_with_a_gate_can_rest():
-    with pytest.raises(Refusal, match="have work to do in the additional steps"):
-        recipe('steps={"low": 3, "high": 3, "linger": {"most": 9, "rest": 0.1, "sleep": 0.4}}')
+def test_only_columns_with_a_gate_can_rest_and_only_late_ones_stand_inside():
     with pytest.raises(Refusal, match="late must be true"):
         recipe('steps={"low": 3, "high": 3, "linger": {"most": 9, "inside": true}}')
     with pytest.raises(Refusal, match="only columns with a copy gate can rest"):

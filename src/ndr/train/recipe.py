@@ -101,12 +101,10 @@ class Linger(Settings):
     """those who are late are the columns of one whole problem inside the problem, as if it took so long to solve"""
     rest: Annotated[float, Field(ge=0, le=1_000)] = 0.0
     """weight in the loss of what gates let through in the additional steps, instead of thrift: all is done by then.
-    With `late`, in half of these batches columns are late and in the others they rest"""
+    With `sleep` or `late`, in half of these batches columns sleep or are late and in the others they rest"""
 
     @model_validator(mode="after")
-    def _restful(self) -> "Linger":
-        if self.rest and self.sleep is not None:
-            raise ValueError("columns that sleep have work to do in the additional steps, not to rest")
+    def _inside_who_is_late(self) -> "Linger":
         if self.inside and not self.late:
             raise ValueError("inside says who is late, so late must be true")
         return self

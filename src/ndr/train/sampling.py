@@ -128,7 +128,9 @@ def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, 
     if draw.random() >= linger.share:
         return Pace(steps)
     more = min(int(draw.integers(1, linger.most + 1)), chosen.most - steps)
-    if linger.rest and not (linger.late and draw.random() < 0.5):
+    # Columns that sleep or are late have work to do in the additional steps, so they rest in other batches.
+    both = linger.sleep is not None or linger.late
+    if linger.rest and not (both and draw.random() < 0.5):
         return Pace(steps, rest=more)
     return Pace(steps + more, linger.sleep, more if linger.late else 0)
 
