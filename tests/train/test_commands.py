@@ -82,6 +82,15 @@ def test_eval_can_change_a_setting_but_no_weight(run: Path, data: Path, capsys: 
     assert {each["steps"] for each in json.loads(capsys.readouterr().out).values()} == {5}
 
 
+def test_eval_snaps_and_says_how_far(run: Path, data: Path, capsys: pytest.CaptureFixture[str]):
+    main(["eval", str(run), "--snap", "--json", "--depths", "6", "--count", "3", "--data", str(data)])
+    printed = capsys.readouterr()
+    assert set(json.loads(printed.out)) == {"6"} and "snapped: " in printed.err
+    with pytest.raises(SystemExit, match="[1-9]"):
+        main(["eval", "ndr-ctl-forward-small", "--snap", "--data", str(data)])
+    assert "crisp already: leave --snap out" in capsys.readouterr().err
+
+
 def test_eval_writes_table_and_picture(run: Path, data: Path, tmp_path: Path):
     csv, plot = tmp_path / "far.csv", tmp_path / "far.png"
     words = ["--depths", "6-8", "--count", "5", "--data", str(data), "--csv", str(csv), "--plot", str(plot)]

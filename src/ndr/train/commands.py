@@ -136,6 +136,7 @@ def evaluate(
     /,
     *,
     set: UseAppendAction[tuple[str, ...]] = (),
+    snap: bool = False,
     split: str = "test",
     depths: str | None = None,
     steps: str | None = None,
@@ -155,11 +156,14 @@ def evaluate(
 
     ndr eval ndr-ctl-forward-small --depths 10,20,50,100 --steps auto --plot far.png
 
+    ndr eval runs/ctl-forward-ndr-small-seed0 --depths 20,50,100 --steps auto --snap
+
     ndr eval ndr-listops-small --set model.update.squash=crisp --set model.update.stretch=0.3
 
     Args:
         run: the folder of a run or of a saved network, or the name of a shipped one.
         set: change a setting of the network but not its weights, as model.key=value; can be given several times.
+        snap: make gates and matches as crisp as they can be without losing a problem of the valid split.
         split: train, iid, valid, test, or one beyond such as depth-20.
         depths: evaluate at these depths instead, 1,000 new samples each: 10,20,50 or 6-8.
         steps: a number, or auto: until nothing changes any more.
@@ -176,6 +180,8 @@ def evaluate(
     from ndr.tasks import get_task
     from ndr.train.curves import draw_depths
     from ndr.train.open import open_network, with_settings
+    from ndr.train.snap import CHOICES
+    from ndr.train.snap import snap as snap_network
     from ndr.train.sweep import read_depths, sweep_depths, sweep_split
     from ndr.whole import PICTURES, check_target, write_whole
 
@@ -191,6 +197,11 @@ def evaluate(
         opened = with_settings(opened, set)
     for difference in opened.differences:
         print(f"note: this run was made with another version: {difference}", file=sys.stderr)
+    if snap:
+        valid = open_split(opened.task, "valid", seed=opened.data_seed, folder=data, progress=True)
+        with bar("choosing on valid", CHOICES, watched) as advance:
+            opened, chosen = snap_network(opened, valid, advance)
+        print(f"snapped: {' '.join(chosen) or 'nothing, as valid bears none of it'}", file=sys.stderr)
     if listed is None:
         given = open_split(opened.task, split, seed=opened.data_seed, folder=data, count=count, progress=True)
         with bar(f"answering {split}", len(given), watched) as advance:
