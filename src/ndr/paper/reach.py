@@ -1,7 +1,7 @@
 """How far networks reach: sweeps of accuracy against depth, as `ndr eval --depths --json` prints them."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ TASKS = {
 }
 SOLVED = 0.98
 STYLES = {"crisp": ("#0072B2", "-"), "ndr": ("#D55E00", "--")}
+OTHERS = (":", "-.")
 
 Positive = Annotated[int, Field(ge=1)]
 
@@ -128,11 +129,14 @@ def seeds(reaches: Sequence[Reach]) -> str:
 def draw(reaches: Sequence[Reach], path: Path, title: str) -> None:
     figure = new_figure()
     axes = figure.add_subplot()
+    others: Counter[str] = Counter()
     for model, group in by_model(reaches).items():
         layer = model.partition("-")[0]
         colour, line = STYLES.get(layer, ("#009E73", ":"))
-        # Another recipe of the same layer has its colour.
-        line = line if model == layer else ":"
+        if model != layer:
+            # Another recipe of the same layer has its colour.
+            line = OTHERS[others[layer] % len(OTHERS)]
+            others[layer] += 1
         for place, each in enumerate(group):
             accuracy = [right for right, _, _ in each.depths.values()]
             ends = [wilson(round(right * count), count) for right, count, _ in each.depths.values()]

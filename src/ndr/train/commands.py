@@ -180,7 +180,6 @@ def evaluate(
     from ndr.tasks import get_task
     from ndr.train.curves import draw_depths
     from ndr.train.open import open_network, with_settings
-    from ndr.train.snap import CHOICES
     from ndr.train.snap import snap as snap_network
     from ndr.train.sweep import read_depths, sweep_depths, sweep_split
     from ndr.whole import PICTURES, check_target, write_whole
@@ -198,9 +197,7 @@ def evaluate(
     for difference in opened.differences:
         print(f"note: this run was made with another version: {difference}", file=sys.stderr)
     if snap:
-        valid = open_split(opened.task, "valid", seed=opened.data_seed, folder=data, progress=True)
-        with bar("choosing on valid", CHOICES, watched) as advance:
-            opened, chosen = snap_network(opened, valid, advance)
+        opened, chosen = snap_network(opened, data, progress=watched)
         print(f"snapped: {' '.join(chosen) or 'nothing, as valid bears none of it'}", file=sys.stderr)
     if listed is None:
         given = open_split(opened.task, split, seed=opened.data_seed, folder=data, count=count, progress=True)

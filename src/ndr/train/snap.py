@@ -1,25 +1,22 @@
 """Make a trained network crisp without training: the widest stretches that its validation split bears."""
 
 from itertools import product
+from pathlib import Path
 
-from ndr.data import Split
+from ndr.data import Split, open_split
+from ndr.data.store import bar
 from ndr.errors import Refusal
 from ndr.models.settings import CopyGated, Geometric, RouterSettings
-from ndr.tasks.task import Progress
 from ndr.train.open import Opened, with_settings
 from ndr.train.sweep import sweep_split
 
 # Gates matter most, so they come first; 0 leaves a part as it is.
 GATES = (2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.0)
 MATCHES = (4.0, 1.0, 0.2, 0.05, 0.0)
-CHOICES = len(GATES) * len(MATCHES)
 
 
-def snap(opened: Opened, valid: Split, progress: Progress | None = None) -> tuple[Opened, tuple[str, ...]]:
-    """The same weights with the widest stretches that lose nothing on valid, gates first, and what was set.
-
-    `progress` is told of each pair of stretches that was tried.
-    """
+def snap(opened: Opened, data: Path | None = None, *, progress: bool = False) -> tuple[Opened, tuple[str, ...]]:
+    """The same weights with the widest stretches that lose nothing on valid, gates first, and what was set."""
     settings = opened.network.settings
     if not (
         isinstance(settings, RouterSettings)
@@ -29,15 +26,16 @@ def snap(opened: Opened, valid: Split, progress: Progress | None = None) -> tupl
         raise Refusal(f"{opened.name} has no geometric attention with a copy gate, so there is nothing to snap")
     if settings.update.squash == "crisp" or settings.attention.stretch:
         raise Refusal(f"{opened.name} is crisp already: leave --snap out")
+    valid = open_split(opened.task, "valid", seed=opened.data_seed, folder=data, progress=progress)
     wanted = right_of(opened, valid)
-    for gates, matches in product(GATES, MATCHES):
-        changes = changes_of(gates, matches)
-        snapped = with_settings(opened, changes)
-        enough = not changes or right_of(snapped, valid) >= wanted
-        if progress:
-            progress(1)
-        if enough:
-            break
+    choices = list(product(GATES, MATCHES))
+    with bar("choosing on valid", len(choices), progress) as advance:
+        for gates, matches in choices:
+            changes = changes_of(gates, matches)
+            snapped = with_settings(opened, changes)
+            advance(1)
+            if not changes or right_of(snapped, valid) >= wanted:
+                break
     return snapped, changes
 
 
