@@ -33,7 +33,8 @@ def snap(opened: Opened, data: Path | None = None, *, progress: bool = False) ->
         for gates, matches in choices:
             changes = changes_of(gates, matches)
             snapped = with_settings(opened, changes)
-            advance(1)
+            if advance:
+                advance(1)
             if not changes or right_of(snapped, valid) >= wanted:
                 break
     return snapped, changes
