@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ndr.train.open import Opened, open_network
     from ndr.train.predict import predict_lines
     from ndr.train.recipe import Recipe, load_recipe
+    from ndr.train.snapping import snap
     from ndr.train.sweep import DepthScore, sweep_depths, sweep_split
 
 # Loaded when asked for: `ndr train --help` needs none of it, and torch takes seconds.
@@ -24,6 +25,7 @@ HOMES = {
     "load_recipe": "recipe",
     "open_network": "open",
     "predict_lines": "predict",
+    "snap": "snapping",
     "sweep_depths": "sweep",
     "sweep_split": "sweep",
     "train": "loop",
@@ -40,6 +42,7 @@ __all__ = [
     "load_recipe",
     "open_network",
     "predict_lines",
+    "snap",
     "sweep_depths",
     "sweep_split",
     "train",

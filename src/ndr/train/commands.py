@@ -180,7 +180,7 @@ def evaluate(
     from ndr.tasks import get_task
     from ndr.train.curves import draw_depths
     from ndr.train.open import open_network, with_settings
-    from ndr.train.snap import snap as snap_network
+    from ndr.train.snapping import snap as snap_network
     from ndr.train.sweep import read_depths, sweep_depths, sweep_split
     from ndr.whole import PICTURES, check_target, write_whole
 

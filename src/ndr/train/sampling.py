@@ -129,8 +129,8 @@ def pace_at(recipe: Recipe, seed: int, iteration: int, depth: int, length: int, 
         return Pace(steps)
     more = min(int(draw.integers(1, linger.most + 1)), chosen.most - steps)
     # Columns that sleep or are late have work to do in the additional steps, so they rest in other batches.
-    both = linger.sleep is not None or linger.late
-    if linger.rest and not (both and draw.random() < 0.5):
+    busy = linger.sleep is not None or linger.late
+    if linger.rest and not (busy and draw.random() < 0.5):
         return Pace(steps, rest=more)
     return Pace(steps + more, linger.sleep, more if linger.late else 0)
 

@@ -7,9 +7,9 @@ from ndr.errors import Refusal
 from ndr.models.network import build
 from ndr.models.presets import PRESETS
 from ndr.tasks import get_task
-from ndr.train import snap as place
+from ndr.train import snapping
 from ndr.train.open import Opened, with_settings
-from ndr.train.snap import snap
+from ndr.train.snapping import snap
 
 
 def opened(preset: str = "ndr") -> Opened:
@@ -35,7 +35,7 @@ def test_the_widest_stretches_that_lose_nothing_are_taken_gates_first(gates, mat
         update, attention = network.network.settings.update, network.network.settings.attention
         return 10 - ((update.stretch if update.squash == "crisp" else 0) > gates) - (attention.stretch > matches)
 
-    monkeypatch.setattr(place, "right_of", right)
+    monkeypatch.setattr(snapping, "right_of", right)
     plain = opened()
     snapped, changes = snap(plain, data)
     assert changes == chosen
@@ -46,7 +46,7 @@ def test_no_problem_of_valid_is_lost(data):
     plain = opened()
     snapped, _ = snap(plain, data)
     valid = open_split(plain.task, "valid", folder=data)
-    assert place.right_of(snapped, valid) >= place.right_of(plain, valid) > 0
+    assert snapping.right_of(snapped, valid) >= snapping.right_of(plain, valid) > 0
     before, after = plain.network.state_dict(), snapped.network.state_dict()
     assert list(before) == list(after) and all(before[name].equal(after[name]) for name in before)
 
