@@ -158,6 +158,6 @@ def draw(reaches: Sequence[Reach], path: Path, title: str) -> None:
     axes.set(xscale="log", xlabel=title.rpartition("(")[2].rstrip(")"), ylabel="accuracy", ylim=(0, 1.03), title=title)
     axes.set_xticks(depths, [str(depth) for depth in depths])
     axes.set_xticks([], minor=True)
-    axes.legend(loc="lower left")
+    figure.legend(loc="outside lower center", ncols=3, fontsize="small", columnspacing=1.2, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     save_figure(figure, path)
