@@ -56,6 +56,8 @@ def test_columns_can_have_work_in_some_batches_and_rest_in_others(work, sleep):
     assert 0.25 < len(longer) / len(paces) < 0.35 and 0.25 < len(rest) / len(paces) < 0.35
     assert {(pace.sleep, bool(pace.late), pace.rest) for pace in longer} == {(sleep, sleep is None, 0)}
     assert {(pace.steps, pace.sleep, pace.late) for pace in rest} == {(3, None, 0)}
+    if sleep is None:
+        assert all(pace.steps == 3 + pace.late for pace in longer)
 
 
 def test_only_columns_with_a_gate_can_rest_and_only_late_ones_stand_inside():
